@@ -1,0 +1,1 @@
+"""The nightly loop: mine, curate, fine-tune, evaluate, gate, promote, report."""

@@ -1,0 +1,1 @@
+"""Planar geometry shared by scores, simulation and models; numpy only."""
