@@ -1,0 +1,1 @@
+"""Open-loop benchmarks and their blind floors; meets a planner only as `Policy`."""

@@ -1,0 +1,1 @@
+"""The `drive` command: one module per sub-command, imported only when chosen."""

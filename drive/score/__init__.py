@@ -1,0 +1,1 @@
+"""Scores, numpy only: reward terms, collisions, open- and closed-loop protocols, intervals."""

@@ -1,0 +1,165 @@
+"""Settings of one night."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from drive.contracts import UserError
+from drive.train.config import FinetuneConfig
+
+
+@dataclass(frozen=True)
+class DriveConfig:
+    """Tonight's closed-loop drives of the champion.
+
+    Attributes:
+        suite: Suite name; its seeds are shifted by the night's date.
+        routes: Number of routes, 0 = all.
+        workers: Simulator processes.
+        carla: "host:port" of a CARLA server, None = the light simulator.
+    """
+
+    suite: str = "tonight"
+    routes: int = 10
+    workers: int = 1
+    carla: str | None = None
+
+
+@dataclass(frozen=True)
+class MineConfig:
+    """What counts as a bad case.
+
+    Attributes:
+        rules: Rule name -> its parameters ({} = defaults); a rule that is not listed is off.
+        shadow: Let the champion plan on recorded real logs as well (skipped, with the reason, where it cannot).
+    """
+
+    rules: Mapping[str, dict[str, float]] = field(default_factory=dict)
+    shadow: bool = True
+
+    def __post_init__(self) -> None:
+        from data_engine.rules import RULES
+
+        for name, params in self.rules.items():
+            if name not in RULES:
+                raise UserError(f"mine.rules.{name}: unknown rule{_nearest(name, RULES)}")
+            known = list(inspect.signature(RULES[name]).parameters)[1:]
+            for key in params:
+                if key not in known:
+                    raise UserError(f"mine.rules.{name}.{key}: unknown parameter{_nearest(key, known)}")
+
+
+@dataclass(frozen=True)
+class CurateConfig:
+    """What the training set is made of.
+
+    Attributes:
+        bad_share, neighbour_share, replay_share: Shares of the training weight; they must add up to 1.
+        before_s, after_s: Planning steps this long before the start and after the end of a case belong to it.
+        same_cosine: Cases of one kind whose descriptors are more similar than this are one case.
+        per_kind: At most this many cases of a kind.
+        sibling_share: Share of the routes with cases that are held out to measure whether cases were fixed.
+        min_cases: With fewer usable cases there is nothing to do tonight.
+        neighbours_per_step: Near neighbours per bad-case step, at most.
+        replay_steps: Replay steps, at most.
+        replay: Further log folder whose drives join the replay, None = only the workspace's nights.
+    """
+
+    bad_share: float = 0.5
+    neighbour_share: float = 0.2
+    replay_share: float = 0.3
+    before_s: float = 2.0
+    after_s: float = 0.5
+    same_cosine: float = 0.95
+    per_kind: int = 30
+    sibling_share: float = 0.3
+    min_cases: int = 3
+    neighbours_per_step: float = 1.0
+    replay_steps: int = 1500
+    replay: str | None = None
+
+    def __post_init__(self) -> None:
+        total = self.bad_share + self.neighbour_share + self.replay_share
+        if abs(total - 1) > 1e-6:
+            raise UserError(f"curate: bad_share + neighbour_share + replay_share must be 1, got {total:g}")
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """How champion and candidate are compared.
+
+    Attributes:
+        suite: Held-out suite driven by both models with the same routes and seeds.
+        routes: Number of routes, 0 = all.
+        open_loop_steps: Planning steps of the held-out drives that are scored open loop, at most.
+        nuscenes_images: "rendered" scores real logs on stand-in images when the camera files are missing.
+    """
+
+    suite: str = "gate"
+    routes: int = 16
+    open_loop_steps: int = 400
+    nuscenes_images: str = "none"
+
+
+@dataclass(frozen=True)
+class GateConfig:
+    """Bounds of the promotion gate; see docs for the reason code each of them can raise.
+
+    Attributes:
+        new_safety_failures: Routes on which only the candidate hits something, runs a red light or leaves the road.
+        max_score_drop: Driving-score points (0-100) that the mean may fall.
+        max_ade_increase: Relative increase of the open-loop error that is tolerated on held-out drives.
+        max_agreement_drop: Drop of the command agreement (share of steps) that is tolerated.
+        min_case_gain: Relative reduction of the mined cases' error (held-out siblings) that promotion needs.
+        max_latency_ratio: Candidate / champion planning time above this is a warning.
+        min_coverage: Share of planned routes that must have a result for both models.
+    """
+
+    new_safety_failures: int = 0
+    max_score_drop: float = 3.0
+    max_ade_increase: float = 0.03
+    max_agreement_drop: float = 0.05
+    min_case_gain: float = 0.0
+    max_latency_ratio: float = 1.05
+    min_coverage: float = 1.0
+
+
+@dataclass(frozen=True)
+class RegistryConfig:
+    """Where models are kept: an MLflow tracking URI, None = sqlite in the workspace."""
+
+    tracking_uri: str | None = None
+    model: str = "nightdrive"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """Pictures per mined kind, and in total."""
+
+    pictures_per_kind: int = 4
+    pictures: int = 24
+
+
+@dataclass(frozen=True)
+class NightlyConfig:
+    """One night; `base_model` is registered as version 1 if the registry is empty."""
+
+    workspace: str = "runs"
+    base_model: str = "base"
+    held_out_towns: tuple[str, ...] = ("Town02", "Town10HD")
+    logs: tuple[str, ...] = ()
+    drive: DriveConfig = DriveConfig()
+    mine: MineConfig = MineConfig()
+    curate: CurateConfig = CurateConfig()
+    finetune: FinetuneConfig = FinetuneConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    gate: GateConfig = GateConfig()
+    registry: RegistryConfig = RegistryConfig()
+    report: ReportConfig = ReportConfig()
+
+
+def _nearest(name: str, known: object) -> str:
+    names = [str(k) for k in known]  # type: ignore[attr-defined]
+    near = get_close_matches(name, names, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(names)}"

@@ -1,0 +1,288 @@
+"""Turn bad cases into a training set: cases, near neighbours and stratified replay, split by route."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from data_engine.config import CurateConfig
+from data_engine.descriptor import cosine, count, describe, scenario
+from data_engine.rules import VIOLATIONS
+from data_engine.store import DriveRef
+from drive.contracts import F32, GATES, BadCase, DriveLog, Manifest, ManifestEntry
+from drive.files import sha256_json
+from drive.score.scene import freeze_log
+from drive.score.terms import reward_terms
+
+Reason = str
+Step = tuple[str, int]
+ALREADY_US = 200_000
+
+
+@dataclass(frozen=True)
+class Window:
+    """The planning steps that belong to a bad case."""
+
+    case_id: str
+    kind: str
+    log_id: str
+    route: str
+    plan_indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Curated:
+    """Result of curation.
+
+    Attributes:
+        manifest: What to train on; empty entries when there is nothing to do.
+        trained, siblings: Windows trained on, and windows on held-out routes that measure whether cases are fixed.
+        dropped: Reason -> number of cases left out.
+        before, after: Scenario -> share of the training weight, in the drives as recorded and in the manifest.
+        counts: Reason of an entry -> number of entries.
+        nothing: Why there is nothing to do; "" if there is something.
+    """
+
+    manifest: Manifest
+    trained: tuple[Window, ...]
+    siblings: tuple[Window, ...]
+    dropped: Mapping[str, int]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    counts: Mapping[str, int]
+    nothing: str
+
+
+@dataclass
+class _Pool:
+    """Planning steps that may be trained on, in a fixed order."""
+
+    steps: list[Step] = field(default_factory=list)
+    scenarios: list[str] = field(default_factory=list)
+    descriptors: list[F32] = field(default_factory=list)
+    labelled: list[bool] = field(default_factory=list)
+    index: dict[Step, int] = field(default_factory=dict)
+
+    def add(self, log: DriveLog) -> None:
+        finite = np.isfinite(log.plans.label_ego).all((1, 2))
+        rows = zip(describe(log), scenario(log), finite, strict=True)
+        for i, (descriptor, name, ok) in enumerate(rows):
+            self.index[log.meta.log_id, i] = len(self.steps)
+            self.steps.append((log.meta.log_id, i))
+            self.descriptors.append(descriptor)
+            self.scenarios.append(name)
+            self.labelled.append(bool(ok))
+
+
+def is_sibling_route(town: str, route: str, share: float) -> bool:
+    """Is this route held out for measuring fixes?  Decided by its name alone, so it is never trained on in any night."""
+    digest = hashlib.sha256(f"{town}/{route}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") / 2**32 < share
+
+
+def curate(
+    cases: Sequence[BadCase],
+    tonight: Sequence[DriveRef],
+    replay: Sequence[DriveRef],
+    config: CurateConfig,
+    *,
+    held_out_towns: Sequence[str],
+    needs_images: bool,
+    parent_id: str | None,
+    seed: int,
+) -> Curated:
+    """Select, deduplicate and mix; deterministic for its arguments.
+
+    Args:
+        cases: Mined cases of tonight's drives.
+        tonight, replay: Drives of tonight, and older ones for replay only.
+        config: Shares and limits.
+        held_out_towns: Never trained on.
+        needs_images: The planner cannot be trained on drives without images.
+        parent_id: Manifest that the champion was trained with.
+        seed: Of the replay draw.
+    """
+    drives = {ref.meta.log_id: ref for ref in (*replay, *tonight)}
+    windows, dropped = _windows(cases, drives, config, held_out_towns, needs_images)
+    held = {i for i, r in drives.items() if is_sibling_route(r.meta.town, r.meta.route, config.sibling_share)}
+    trained = tuple(w for w in windows if w.log_id not in held)
+    siblings = tuple(w for w in windows if w.log_id in held)
+    usable = [r for i, r in sorted(drives.items()) if i not in held and _trainable(r, held_out_towns, needs_images) == ""]
+    pool = _Pool()
+    for ref in usable:
+        pool.add(ref.read())
+    nothing = _nothing(cases, trained, config)
+    entries = () if nothing else _entries(trained, pool, {r.meta.log_id: r for r in usable}, config, seed)
+    manifest = Manifest(sha256_json([[e.log_id, e.plan_index, e.weight, e.reason] for e in entries])[:12], parent_id, entries)
+    names = [pool.scenarios[pool.index[e.log_id, e.plan_index]] for e in entries]
+    return Curated(
+        manifest=manifest,
+        trained=trained,
+        siblings=siblings,
+        dropped=dict(sorted(dropped.items())),
+        before=count(pool.scenarios, [1.0] * len(pool.scenarios)),
+        after=count(names, [e.weight for e in entries]),
+        counts=dict(sorted(Counter(e.reason for e in entries).items())),
+        nothing=nothing,
+    )
+
+
+def _nothing(cases: Sequence[BadCase], trained: Sequence[Window], config: CurateConfig) -> str:
+    if len(trained) >= config.min_cases:
+        return ""
+    return (
+        f"{len(trained)} usable bad cases on routes that may be trained on, fewer than curate.min_cases = "
+        f"{config.min_cases} ({len(cases)} were mined)"
+    )
+
+
+def _trainable(ref: DriveRef, held_out_towns: Sequence[str], needs_images: bool) -> str:
+    """Why a drive cannot be trained on; "" if it can."""
+    if ref.meta.town in held_out_towns:
+        return "held-out town"
+    if needs_images and ref.meta.image_kind == "none":
+        return "drive has no images for a camera planner"
+    return ""
+
+
+def _windows(
+    cases: Sequence[BadCase],
+    drives: Mapping[str, DriveRef],
+    config: CurateConfig,
+    held_out_towns: Sequence[str],
+    needs_images: bool,
+) -> tuple[list[Window], Counter[str]]:
+    """Windows of the cases that survive hygiene, deduplication and the cap per kind, worst first."""
+    dropped: Counter[str] = Counter()
+    clean: list[tuple[BadCase, Window]] = []
+    for log_id in sorted({c.log_id for c in cases}):
+        ref = drives[log_id]
+        own = [c for c in cases if c.log_id == log_id]
+        why = _trainable(ref, held_out_towns, needs_images)
+        if why:
+            dropped[why] += len(own)
+            continue
+        log = ref.read()
+        for case in own:
+            window, why = _window(case, log, config)
+            if window is None:
+                dropped[why] += 1
+            else:
+                clean.append((case, window))
+    clean.sort(key=lambda pair: (-pair[0].severity, pair[0].case_id))
+    kept = _deduplicate(clean, config, dropped)
+    return [window for _, window in kept], dropped
+
+
+def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window | None, Reason]:
+    t_us = log.ego.t_us[log.plans.step]
+    start, end = case.start_us - config.before_s * 1e6, case.end_us + config.after_s * 1e6
+    inside = np.flatnonzero((t_us >= start) & (t_us <= end))
+    if not len(inside):
+        return None, "no planning step in the window"
+    if _already_violating(case, log, int(t_us[inside[0]])):
+        return None, "already in violation at t = 0"
+    good = tuple(int(i) for i in inside if label_passes(log, int(i)))
+    if len(good) * 2 < len(inside):
+        return None, "label missing or fails the safety gates"
+    return Window(case.case_id, case.kind, case.log_id, f"{log.meta.town}/{log.meta.route}", good), ""
+
+
+def _already_violating(case: BadCase, log: DriveLog, t_us: int) -> bool:
+    """Was the drive in violation when the window begins, so that no plan could have avoided it?"""
+    kinds = tuple({"collision": "collision", "off_road": "outside_route_lanes"}.get(v, v) for v in VIOLATIONS)
+    before = [e for e in log.events if e.kind.startswith(kinds) and e.t_us <= t_us]
+    return any(t_us - e.t_us <= ALREADY_US for e in before) or any(e.kind.startswith("collision") for e in before)
+
+
+def label_passes(log: DriveLog, plan_index: int) -> bool:
+    """Does the label at a planning step pass every gate in the recorded scene?"""
+    label = log.plans.label_ego[plan_index]
+    if not np.isfinite(label).all():
+        return False
+    terms = reward_terms(label[None], freeze_log(log, plan_index))
+    return all(float(getattr(terms, gate).min()) > 0 for gate in GATES)
+
+
+def _deduplicate(
+    clean: Sequence[tuple[BadCase, Window]], config: CurateConfig, dropped: Counter[str]
+) -> list[tuple[BadCase, Window]]:
+    kept: list[tuple[BadCase, Window]] = []
+    for case, window in clean:
+        same_kind = [c for c, _ in kept if c.kind == case.kind]
+        if len(same_kind) >= config.per_kind:
+            dropped["more than curate.per_kind of its kind"] += 1
+        elif same_kind and cosine([case.embedding], [c.embedding for c in same_kind]).max() > config.same_cosine:
+            dropped["near-duplicate of a worse case"] += 1
+        else:
+            kept.append((case, window))
+    return kept
+
+
+def _entries(
+    trained: Sequence[Window], pool: _Pool, refs: Mapping[str, DriveRef], config: CurateConfig, seed: int
+) -> tuple[ManifestEntry, ...]:
+    bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices})
+    taken = {pool.index[step] for step in bad}
+    passes = _LabelCheck(refs)
+    wanted = round(len(bad) * config.neighbours_per_step)
+    neighbours = _take(_by_similarity(pool, taken), pool, taken, passes, wanted)
+    replay = _take(_stratified(pool, seed), pool, taken, passes, config.replay_steps)
+    groups: list[tuple[Any, list[Step], float]] = [
+        ("bad_case", bad, config.bad_share),
+        ("neighbour", neighbours, config.neighbour_share),
+        ("replay", replay, config.replay_share),
+    ]
+    present = sum(share for _, steps, share in groups if steps)
+    entries = [
+        ManifestEntry(log_id, i, share / present / len(steps), reason)
+        for reason, steps, share in groups
+        for log_id, i in steps
+    ]
+    return tuple(sorted(entries, key=lambda e: (e.log_id, e.plan_index)))
+
+
+class _LabelCheck:
+    """Gate check of labels that keeps the drive of the last question loaded."""
+
+    def __init__(self, refs: Mapping[str, DriveRef]) -> None:
+        self._refs = refs
+        self._logs: dict[str, DriveLog] = {}
+
+    def __call__(self, step: Step) -> bool:
+        log_id, plan_index = step
+        if log_id not in self._logs:
+            self._logs[log_id] = self._refs[log_id].read()
+        return label_passes(self._logs[log_id], plan_index)
+
+
+def _take(order: Sequence[int], pool: _Pool, taken: set[int], passes: _LabelCheck, wanted: int) -> list[Step]:
+    """The first `wanted` labelled steps in `order` that are not taken yet and whose label passes the gates."""
+    out: list[Step] = []
+    for i in order:
+        if len(out) >= wanted:
+            break
+        if i not in taken and pool.labelled[i] and passes(pool.steps[i]):
+            taken.add(i)
+            out.append(pool.steps[i])
+    return out
+
+
+def _by_similarity(pool: _Pool, bad: set[int]) -> list[int]:
+    """All steps, most similar to any bad-case step first; ties in pool order."""
+    rows = np.stack(pool.descriptors)
+    best = cosine(rows, rows[sorted(bad)]).max(-1)
+    return [int(i) for i in np.argsort(-best, kind="stable")]
+
+
+def _stratified(pool: _Pool, seed: int) -> list[int]:
+    """All steps in an order that takes one of each scenario in turn, drawn at random within a scenario."""
+    rng = np.random.default_rng(seed)
+    turns: list[tuple[int, str, int]] = []
+    for name in sorted(set(pool.scenarios)):
+        members = [i for i, s in enumerate(pool.scenarios) if s == name]
+        turns += [(turn, name, i) for turn, i in enumerate(rng.permutation(members).tolist())]
+    return [i for _, _, i in sorted(turns)]

@@ -1,0 +1,240 @@
+"""Model registry on MLflow: versions hold the model folder as artifacts, aliases say which one drives.
+
+Aliases: `champion` (drives and is the parent of the next candidate; exactly one once the registry is not empty),
+`previous` (champion before it, the target of a rollback), `candidate` (last model that reached the gate).
+Each alias is set in one transaction of the tracking store, so a crash between two steps leaves a valid state, and
+running the same promotion again finishes it.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drive.contracts import UserError
+from drive.files import read_json, sha256_file
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+MODEL = "nightdrive"
+WORKSPACE = Path("runs")
+CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
+ALIASES = (CHAMPION, PREVIOUS, CANDIDATE)
+ARTIFACT_FOLDER = "model"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One registered model: registry version, weights' id (sha256[:12]) and tags."""
+
+    version: int
+    model_id: str
+    tags: Mapping[str, str]
+
+
+class Registry:
+    """The registered model `model` at one tracking URI."""
+
+    def __init__(self, workspace: Path, tracking_uri: str | None = None, model: str = MODEL) -> None:
+        self.workspace = workspace
+        self.uri = tracking_uri or default_uri(workspace)
+        self.model = model
+        self._client: MlflowClient | None = None
+
+    @property
+    def client(self) -> "MlflowClient":
+        """MLflow client; importing MLflow takes seconds, so only when needed."""
+        if self._client is None:
+            mlflow = _mlflow()
+            self.workspace.mkdir(parents=True, exist_ok=True)
+            mlflow.set_tracking_uri(self.uri)
+            self._client = mlflow.MlflowClient(tracking_uri=self.uri)
+        return self._client
+
+    def get(self, alias: str) -> Version | None:
+        """Version that carries an alias, None if there is none."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return _version(self.client.get_model_version_by_alias(self.model, alias))
+        except MlflowException as error:
+            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return None
+            raise
+
+    def register(self, folder: Path, *, tags: Mapping[str, str]) -> Version:
+        """Register a model folder; the same weights are registered once.
+
+        Raises:
+            UserError: The folder is not a model folder.
+        """
+        model_id = model_id_of(folder)
+        found = self.find(model_id)
+        if found is not None:
+            return found
+        self._ensure_model()
+        run = self.client.create_run(self.experiment_id(), tags={"mlflow.runName": f"model {model_id}", **tags})
+        self.client.log_artifacts(run.info.run_id, str(folder), ARTIFACT_FOLDER)
+        self.client.set_terminated(run.info.run_id)
+        source = f"{run.info.artifact_uri}/{ARTIFACT_FOLDER}"
+        made = self.client.create_model_version(
+            self.model, source, run.info.run_id, tags={"model_id": model_id, **tags}
+        )
+        return _version(made)
+
+    def find(self, model_id: str) -> Version | None:
+        """Version with these weights, None if they are not registered."""
+        versions = [v for v in self.versions() if v.model_id == model_id]
+        return versions[0] if versions else None
+
+    def versions(self) -> list[Version]:
+        """All versions, oldest first."""
+        found = self.client.search_model_versions(f"name='{self.model}'")
+        return sorted((_version(v) for v in found), key=lambda v: v.version)
+
+    def set_alias(self, alias: str, version: int) -> None:
+        """Point an alias at a version (one transaction)."""
+        self.client.set_registered_model_alias(self.model, alias, str(version))
+
+    def ensure_champion(self, base_folder: Path) -> Version:
+        """The champion; an empty registry gets the base model as its first one."""
+        champion = self.get(CHAMPION)
+        if champion is None:
+            champion = self.register(base_folder, tags={"origin": "base"})
+            self.set_alias(CHAMPION, champion.version)
+        return champion
+
+    def promote(self, version: int) -> None:
+        """Make `version` the champion and the old champion `previous`; idempotent.
+
+        `previous` is set first: a crash in between leaves the old champion in charge, and repeating finishes.
+        """
+        champion = self.get(CHAMPION)
+        if champion is not None and champion.version == version:
+            return
+        if champion is not None:
+            self.set_alias(PREVIOUS, champion.version)
+        self.set_alias(CHAMPION, version)
+
+    def rollback(self) -> tuple[Version, Version]:
+        """Make `previous` the champion again; returns (old champion, new champion).
+
+        Raises:
+            UserError: There is no earlier champion.
+        """
+        champion, previous = self.get(CHAMPION), self.get(PREVIOUS)
+        if champion is None or previous is None or champion.version == previous.version:
+            raise UserError(f"{self.uri}: {self.model} has no previous champion to go back to")
+        self.set_alias(CHAMPION, previous.version)
+        self.client.delete_registered_model_alias(self.model, PREVIOUS)
+        self.client.set_model_version_tag(self.model, str(champion.version), "rolled_back", "true")
+        return champion, previous
+
+    def folder(self, spec: str) -> Path:
+        """Local model folder of an alias or version number.
+
+        Raises:
+            UserError: No such alias or version.
+        """
+        mlflow = _mlflow()
+        if spec.isdigit():
+            known = [v.version for v in self.versions()]
+            uri = f"models:/{self.model}/{spec}" if int(spec) in known else None
+        else:
+            uri = f"models:/{self.model}@{spec}" if self.get(spec) is not None else None
+        if uri is None:
+            raise UserError(f"{self.uri}: {self.model} has no version or alias {spec!r}; run `drive nightly` first")
+        mlflow.set_tracking_uri(self.uri)
+        return Path(mlflow.artifacts.download_artifacts(uri))
+
+    def experiment_id(self) -> str:
+        """Experiment of this model; made on first use with its artifacts in the workspace (local stores only)."""
+        found = self.client.get_experiment_by_name(self.model)
+        if found is not None:
+            return str(found.experiment_id)
+        local = self.uri.startswith("sqlite:")
+        place = (self.workspace / "mlartifacts").resolve().as_uri() if local else None
+        return str(self.client.create_experiment(self.model, artifact_location=place))
+
+    def log_night(self, night: str, params: Mapping[str, Any], metrics: Mapping[str, float], tags: Mapping[str, str]) -> str:
+        """Log one night as an MLflow run, once; returns the run id."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        experiment = self.experiment_id()
+        found = self.client.search_runs([experiment], f"tags.night = '{night}' and attributes.status = 'FINISHED'")
+        if found:
+            return str(found[0].info.run_id)
+        run = self.client.create_run(experiment, tags={"mlflow.runName": f"night {night}", "night": night})
+        rows = [Metric(key, float(value), 0, 0) for key, value in sorted(metrics.items())]
+        settings = [Param(key, str(value)) for key, value in sorted(params.items())]
+        labels = [RunTag(key, str(value)) for key, value in sorted(tags.items())]
+        self.client.log_batch(run.info.run_id, metrics=rows, params=settings, tags=labels)
+        self.client.set_terminated(run.info.run_id)
+        return str(run.info.run_id)
+
+    def _ensure_model(self) -> None:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self.client.create_registered_model(self.model)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+
+
+def resolve(spec: str, workspace: Path = WORKSPACE, tracking_uri: str | None = None) -> Path:
+    """Model folder named by `champion`, `previous`, `candidate`, `models:/NAME@ALIAS` or `models:/NAME/VERSION`.
+
+    Raises:
+        UserError: Not such a name, or nothing is registered under it.
+    """
+    model = MODEL
+    name = spec
+    if spec.startswith("models:/"):
+        body = spec.removeprefix("models:/")
+        model, mark, name = body.partition("@") if "@" in body else body.partition("/")
+        if not mark or not name:
+            raise UserError(f"{spec!r}: write models:/NAME@ALIAS or models:/NAME/VERSION")
+    elif spec not in ALIASES:
+        raise UserError(f"{spec!r}: not in the registry; use {', '.join(ALIASES)} or models:/NAME@ALIAS")
+    if tracking_uri is None and not (workspace / "mlflow.db").exists():
+        raise UserError(f"{workspace / 'mlflow.db'}: no registry here yet; run `drive nightly` first")
+    return Registry(workspace, tracking_uri, model).folder(name)
+
+
+def default_uri(workspace: Path) -> str:
+    """Tracking URI of the workspace's own sqlite store."""
+    return f"sqlite:///{(workspace / 'mlflow.db').resolve()}"
+
+
+def model_id_of(folder: Path) -> str:
+    """The weights' sha256[:12] as recorded in a model folder.
+
+    Raises:
+        UserError: Not a model folder.
+    """
+    weights = folder / "model.safetensors"
+    if not weights.exists() or not (folder / "meta.json").exists():
+        raise UserError(f"{folder}: not a model folder (needs config.json, model.safetensors and meta.json)")
+    recorded = read_json(folder / "meta.json").get("sha256")
+    actual = sha256_file(weights)
+    if recorded is not None and recorded != actual:
+        raise UserError(f"{weights}: does not match the checksum in meta.json; the model is damaged, restore it")
+    return actual[:12]
+
+
+def _version(found: Any) -> Version:
+    tags = dict(found.tags or {})
+    return Version(int(found.version), tags.get("model_id", ""), tags)
+
+
+def _mlflow() -> Any:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import mlflow
+
+    for chatty in ("mlflow.store.db.utils", "alembic"):  # table creation of a new store
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return mlflow

@@ -1,0 +1,48 @@
+"""Drives from several log folders as one collection."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from drive.contracts import DriveLog, LogMeta
+from drive.logs import list_drives, read_drive
+from drive.logs.layout import find_log
+
+
+@dataclass(frozen=True)
+class DriveRef:
+    """A drive and the log folder it lies in."""
+
+    root: Path
+    meta: LogMeta
+
+    def read(self, images: bool = False) -> DriveLog:
+        """Load the drive; images only on request."""
+        return read_drive(self.root, self.meta.log_id, images=images)
+
+
+def collect(roots: Iterable[Path]) -> list[DriveRef]:
+    """Drives of all folders that exist, sorted by log_id; of equal log_ids the first folder wins."""
+    found: dict[str, DriveRef] = {}
+    for root in roots:
+        if root.is_dir():
+            for meta in list_drives(root):
+                found.setdefault(meta.log_id, DriveRef(root, meta))
+    return [found[key] for key in sorted(found)]
+
+
+def link(refs: Iterable[DriveRef], root: Path) -> None:
+    """Make `root` a log folder that shows the given drives (relative links, no copies)."""
+    for ref in refs:
+        target = find_log(ref.root, ref.meta.log_id).resolve()
+        place = root / target.parent.name / target.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.is_symlink():
+            os.symlink(os.path.relpath(target, place.parent.resolve()), place)
+
+
+def read_all(refs: Iterable[DriveRef], images: bool = False) -> Iterator[DriveLog]:
+    """Load drives one after the other."""
+    for ref in refs:
+        yield ref.read(images)

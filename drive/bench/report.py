@@ -1,0 +1,94 @@
+"""What an open-loop benchmark returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drive.score.openloop import HorizonValues
+
+PROTOCOL = (
+    "open loop, nuScenes key frames by index (0.5 s nominal); L2 of the rear axle; oriented boxes of vehicles, "
+    "cyclists and pedestrians, ego 4.084 x 1.85 m; a failed prediction costs 100 m and a collision in strict columns"
+)
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """One policy's numbers; every HorizonValues has the horizons 1, 2 and 3 s.
+
+    Attributes:
+        policy: Name.
+        command: Where its route hint comes from: "oracle command", "no command" or "not used" (floors).
+        images: "none", "camera" or "rendered".
+        planned, failed: Samples in the denominator, and those without a usable prediction.
+        l2_m: Strict displacement [m], failed predictions included.
+        l2_valid_m: Displacement of valid predictions only [m].
+        collision: Strict collision rate over all steps, in [0, 1].
+        collision_valid: Collision rate of valid predictions.
+        collision_clean: Strict rate without the steps in which the recorded ego itself collides.
+    """
+
+    policy: str
+    command: str
+    images: str
+    planned: int
+    failed: int
+    l2_m: HorizonValues
+    l2_valid_m: HorizonValues
+    collision: HorizonValues
+    collision_valid: HorizonValues
+    collision_clean: HorizonValues
+
+
+@dataclass(frozen=True)
+class SampleColumns:
+    """Per-sample numbers of one policy from which its row can be recomputed.
+
+    Attributes:
+        token: Sample tokens.
+        scene: Scene names.
+        failed: Whether there is no usable prediction.
+        l2_m: Six displacements per sample at 0.5 s steps; NaN where failed.
+        collided: Six flags per sample.
+    """
+
+    token: tuple[str, ...]
+    scene: tuple[str, ...]
+    failed: Any
+    l2_m: Any
+    collided: Any
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """One policy and the floors on one split.
+
+    Attributes:
+        dataset, version, split, protocol: What was measured.
+        samples: All samples of the split.
+        without_history, without_future: Samples left out (no earlier key frame; no full 3 s future).
+        evaluated: Samples in every row, = samples - without_history - without_future.
+        missing_files: Sensor channel -> (missing, expected) key-frame files.
+        truth_collision_steps: Steps in which the recorded ego itself overlaps a box, by sample and step: their count.
+        truth_steps: All evaluated steps.
+        floor_training: How the ego-status MLP was trained.
+        rows: The policy first, then the floors.
+        columns: Per-sample columns, policy name -> columns.
+        truth_collided: Six flags per sample for the recorded ego.
+    """
+
+    dataset: str
+    version: str
+    split: str
+    protocol: str
+    samples: int
+    without_history: int
+    without_future: int
+    evaluated: int
+    missing_files: Mapping[str, tuple[int, int]]
+    truth_collision_steps: int
+    truth_steps: int
+    floor_training: str
+    rows: tuple[PolicyRow, ...]
+    columns: Mapping[str, SampleColumns]
+    truth_collided: Any

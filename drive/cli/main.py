@@ -1,0 +1,108 @@
+"""Entry point of `drive`: picks the sub-command, turns errors into one line and an exit code."""
+
+import argparse
+import os
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import version
+from types import FrameType
+from typing import NoReturn
+
+from drive.cli import output
+from drive.contracts import UserError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "nightly": ("drive.cli.nightly", "turn yesterday's drives into a better driver, or refuse and say why"),
+    "ingest": ("drive.cli.ingest", "convert a dataset into drive logs"),
+    "check": ("drive.cli.check", "say what is missing or wrong in a folder of drive logs"),
+    "sim": ("drive.cli.sim", "drive a suite of routes in closed loop and score it"),
+    "serve-sim": ("drive.cli.serve_sim", "start the light CARLA-compatible server and wait"),
+    "train": ("drive.cli.train", "train a planner from drive logs"),
+    "bench": ("drive.cli.bench", "score a planner open loop against recorded driving"),
+    "report": ("drive.cli.report", "show a night's report, or build it again"),
+    "rollback": ("drive.cli.rollback", "make the previous champion the champion again"),
+    "doctor": ("drive.cli.doctor", "check this machine: versions, disk, memory, CARLA, registry"),
+}
+EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse with one-line errors that suggest the nearest option."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError instead of printing the usage and exiting."""
+        found = re.match(r"unrecognized arguments: (\S+)", message)
+        if found:
+            options = [o for a in self._actions for o in a.option_strings]
+            near = get_close_matches(found[1].split("=")[0], options, 1)
+            message += f"; did you mean {near[0]}?" if near else ""
+        raise UserError(f"{self.prog}: {message} (see {self.prog} --help)")
+
+
+def build_parser(command: str) -> CommandParser:
+    """Parser of one sub-command; imports only that command's module."""
+    module, summary = COMMANDS[command]
+    parser = CommandParser(prog=f"drive {command}", description=f"{summary}.", allow_abbrev=False)
+    import_module(module).add_arguments(parser)
+    parser.add_argument("--json", metavar="FILE", help="also write the numbers as JSON (keys: docs/cli.md)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `drive`; returns the exit code: 0 done, 1 ran and found a failure, 2 bad input, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print("interrupted; the same command continues where it stopped", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # `drive ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments:
+        print(_overview(), file=sys.stderr)
+        return EXIT_USER_ERROR
+    command, rest = arguments[0], arguments[1:]
+    if command in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if command == "--version":
+        print(f"nightdrive {version('nightdrive')}")
+        return 0
+    if command not in COMMANDS:
+        near = get_close_matches(command, COMMANDS, 1)
+        tail = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
+        raise UserError(f"drive: unknown command {command!r}; {tail}")
+    args = build_parser(command).parse_args(rest)
+    args.command = command
+    output.check_json_path(args)
+    signal.signal(signal.SIGTERM, _terminate)
+    code: int = import_module(COMMANDS[command][0]).run(args)
+    return code
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Leave through `finally` blocks, so that servers and workers are stopped."""
+    raise SystemExit(EXIT_TERMINATED)
+
+
+def _overview() -> str:
+    lines = ["usage: drive COMMAND [options]      (drive COMMAND --help for its options)", ""]
+    lines += [f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items()]
+    return "\n".join([*lines, "", "  --version  print the version"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Truncated, anchored diffusion: noise is added to anchors only a little and removed in two DDIM steps."""
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from drive.model.anchors import carries_out
+from drive.model.network import NO_COMMAND, PlannerNetwork, Scene
+
+if TYPE_CHECKING:
+    from diffusers import DDIMScheduler
+
+TRAIN_STEPS = 1000
+LAST_LEVEL = 10
+LEVEL_STEP = 20
+
+
+class Proposals(NamedTuple):
+    """Result of sampling.
+
+    Attributes:
+        knots_ego: float32 (B, P, 8, 2) [m]; row 0 started from the command's intended trajectory, the rest from anchors.
+        scores: float32 (B, P), command bonus included.
+        obeys: bool (B, P), which proposals carry out the command.
+    """
+
+    knots_ego: Tensor
+    scores: Tensor
+    obeys: Tensor
+
+
+@cache
+def scheduler(sampling_steps: int) -> "DDIMScheduler":
+    """DDIM with x0-prediction; the last `sampling_steps` time steps are 10, 30, 50 ... counted from the end."""
+    from diffusers import DDIMScheduler
+
+    ddim = DDIMScheduler(
+        num_train_timesteps=TRAIN_STEPS,
+        beta_schedule="scaled_linear",
+        prediction_type="sample",
+        clip_sample=False,
+        steps_offset=LAST_LEVEL,
+    )
+    ddim.set_timesteps(TRAIN_STEPS // LEVEL_STEP)
+    ddim.timesteps = ddim.timesteps[-sampling_steps:]
+    return ddim
+
+
+def sample(
+    network: PlannerNetwork, scene: Scene, command: Tensor, speed_mps: Tensor, noise: Tensor
+) -> Proposals:
+    """Noise the command's start points and denoise them under the command.
+
+    Args:
+        network: In eval mode.
+        scene: Output of `network.encode`.
+        command: int64 (B, 2), emitted command, NO_COMMAND = unconditioned.
+        speed_mps: float32 (B,).
+        noise: float32 (B, P, 16), standard normal.
+    """
+    ddim = scheduler(network.config.sampling_steps)
+    condition = network.condition(scene.features, command)
+    start = network.starts(condition)  # (B, P, 16)
+    weight = network.config.guidance
+    free = network.condition(scene.features, torch.full_like(command, NO_COMMAND)) if weight != 1.0 else None
+    state = ddim.add_noise(start, noise, ddim.timesteps[:1])
+    for level in ddim.timesteps:
+        levels = level.expand(len(start))
+        clean, scores = network.denoise(condition, start, state, levels)
+        if free is not None:
+            clean_free, _ = network.denoise(free, start, state, levels)
+            clean = clean_free + weight * (clean - clean_free)
+        state = ddim.step(clean, int(level), state, eta=0.0).prev_sample
+    knots = network.metres(state)
+    obeys = obedience(command, knots, speed_mps)
+    return Proposals(knots, scores + network.config.command_bonus * obeys, obeys)
+
+
+def obedience(command: Tensor, knots_ego: Tensor, speed_mps: Tensor) -> Tensor:
+    """bool (B, P): proposals (B, P, 8, 2) that carry out the command (B, 2); none when no command was given."""
+    told = (command >= 0).all(1, keepdim=True)
+    match = carries_out(command.cpu().numpy(), knots_ego.detach().float().cpu().numpy(), speed_mps.cpu().numpy())
+    return torch.from_numpy(match).to(command.device) & told

@@ -1,0 +1,177 @@
+"""The planner network: image and route features, driving command, and the trajectory decoder."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from drive.contracts import Lateral, Longitudinal, Turn
+from drive.model.anchors import InputStatistics
+from drive.model.config import ModelConfig
+from drive.model.horizon import KNOTS
+
+NO_COMMAND = -1
+_STATE = 2 * KNOTS
+_EGO_FEATURES = 3 + len(Turn) + 12
+_LIGHTS = 4
+
+
+class Inputs(NamedTuple):
+    """One batch of what the planner sees.
+
+    Attributes:
+        image: uint8 (B, H, W, 3), RGB.
+        speed_mps: float32 (B,); NaN = hidden.
+        speed_limit_mps: float32 (B,).
+        turn: int64 (B,), observation.Turn.
+        targets_ego: float32 (B, 2, 2), route points [m].
+    """
+
+    image: Tensor
+    speed_mps: Tensor
+    speed_limit_mps: Tensor
+    turn: Tensor
+    targets_ego: Tensor
+
+
+class Scene(NamedTuple):
+    """What the encoder made of a batch.
+
+    Attributes:
+        features: float32 (B, width).
+        lateral: float32 (B, 6), command logits.
+        longitudinal: float32 (B, 5), command logits.
+        light: float32 (B, 4), logits of red, yellow, green, none.
+        stop_m, lead_m: float32 (B,), distance to the stop line and gap to the lead vehicle, at most 60.
+    """
+
+    features: Tensor
+    lateral: Tensor
+    longitudinal: Tensor
+    light: Tensor
+    stop_m: Tensor
+    lead_m: Tensor
+
+
+def _conv(inside: int, outside: int, size: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inside, outside, size, stride, size // 2, bias=False), nn.BatchNorm2d(outside), nn.ReLU(inplace=True)
+    )
+
+
+def _features(inputs: Inputs, use_speed: bool) -> Tensor:
+    """Ego and route features (B, 21), all of order one."""
+    known = torch.isfinite(inputs.speed_mps) if use_speed else torch.zeros_like(inputs.speed_mps, dtype=torch.bool)
+    speed = torch.where(known, inputs.speed_mps, torch.zeros_like(inputs.speed_mps))
+    x, y = inputs.targets_ego[..., 0], inputs.targets_ego[..., 1]
+    scalars = torch.stack([speed / 10, known.float(), inputs.speed_limit_mps / 10], 1)
+    turn = F.one_hot(inputs.turn, len(Turn)).float()
+    bearing = 5 * torch.atan2(y, x.clamp(min=1))
+    curvature = 20 * y / (x**2 + y**2 + 1)
+    return torch.cat(
+        [scalars, turn, x / 20, y / 20, torch.tanh(y / 2), torch.tanh(y / 8), bearing, curvature], 1
+    )  # (B, 21)
+
+
+class PlannerNetwork(nn.Module):
+    """Encoder, command heads and trajectory decoder. Trajectories inside are normalised and flat: (..., 16)."""
+
+    mean: Tensor
+    std: Tensor
+    anchors: Tensor
+
+    def __init__(self, config: ModelConfig, statistics: InputStatistics) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("mean", torch.from_numpy(statistics.mean.copy()).flatten())
+        self.register_buffer("std", torch.from_numpy(statistics.std.copy()).flatten())
+        self.register_buffer("anchors", torch.from_numpy(statistics.anchors.copy()))  # (A, 8, 2), metres
+        width, deep, inner = config.width, config.decoder_width, config.channels
+        self.backbone = nn.Sequential(
+            _conv(3, inner[0], 5, 4),
+            _conv(inner[0], inner[1], 3, 2),
+            _conv(inner[1], inner[2], 3, 2),
+            _conv(inner[2], inner[3], 3, 1),
+            nn.Conv2d(inner[3], config.map_channels, 1),
+            nn.ReLU(),
+        ).to(memory_format=torch.channels_last)
+        rows = (config.crop_rows[1] - config.crop_rows[0]) // 16
+        cells = config.map_channels * rows * (config.camera.width_px // 16)
+        self.pool = nn.Sequential(nn.Linear(cells, width), nn.LayerNorm(width), nn.ReLU())
+        ego = config.ego_width
+        self.ego = nn.Sequential(nn.Linear(_EGO_FEATURES, ego), nn.ReLU(), nn.Linear(ego, ego), nn.ReLU())
+        self.fuse = nn.Sequential(
+            nn.Dropout(config.dropout), nn.Linear(width + ego, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
+        self.perception = nn.Linear(width, _LIGHTS + 2)
+        self.command = nn.Sequential(
+            nn.Linear(width, 96), nn.ReLU(), nn.Linear(96, len(Lateral) + len(Longitudinal))
+        )
+        self.lateral_embedding = nn.Embedding(len(Lateral) + 1, config.command_width)
+        self.longitudinal_embedding = nn.Embedding(len(Longitudinal) + 1, config.command_width)
+        condition = width + config.command_width
+        self.intent = nn.Sequential(nn.Linear(condition, 128), nn.ReLU(), nn.Linear(128, _STATE))
+        self.decode_condition = nn.Linear(condition, deep)
+        self.decode_anchor = nn.Linear(_STATE, deep, bias=False)
+        self.decode_noisy = nn.Linear(_STATE, deep, bias=False)
+        self.decode_time = nn.Embedding(config.noise_levels, deep)
+        self.decode = nn.Sequential(nn.ReLU(), nn.Linear(deep, deep), nn.ReLU(), nn.Linear(deep, 192), nn.ReLU())
+        self.decode_offset = nn.Linear(192, _STATE)
+        self.decode_score = nn.Linear(192, 1)
+        nn.init.zeros_(self.decode_offset.weight)
+        nn.init.zeros_(self.decode_offset.bias)
+
+    def see(self, image: Tensor) -> Tensor:
+        """Image uint8 or float (B, H, W, 3) in 0..255 -> features (B, width)."""
+        top, bottom = self.config.crop_rows
+        x = image[:, top:bottom].permute(0, 3, 1, 2).float()  # channels_last in memory
+        x = self.backbone(x.div(127.5).sub(1)).float()
+        return self.pool(x.flatten(1))
+
+    def encode(self, inputs: Inputs) -> Scene:
+        """Inputs -> scene features, command logits and perception."""
+        seen = self.see(inputs.image)
+        features = self.fuse(torch.cat([seen, self.ego(_features(inputs, self.config.use_speed))], 1))
+        logits = self.command(features)
+        perceived = self.perception(seen)
+        stop_m, lead_m = (20 * perceived[:, _LIGHTS:]).unbind(1)
+        lateral, longitudinal = logits.split([len(Lateral), len(Longitudinal)], 1)
+        return Scene(features, lateral, longitudinal, perceived[:, :_LIGHTS], stop_m, lead_m)
+
+    def condition(self, features: Tensor, command: Tensor) -> Tensor:
+        """Features (B, width) and command int64 (B, 2), -1 = not told -> (B, width + command_width)."""
+        lateral = torch.where(command[:, 0] < 0, len(Lateral), command[:, 0])
+        longitudinal = torch.where(command[:, 1] < 0, len(Longitudinal), command[:, 1])
+        told = self.lateral_embedding(lateral) + self.longitudinal_embedding(longitudinal)
+        return torch.cat([features, told], 1)
+
+    def starts(self, condition: Tensor) -> Tensor:
+        """Where diffusion starts: the intended trajectory for this command, then all anchors: (B, 1 + A, 16)."""
+        intent = self.intent(condition)[:, None]
+        anchors = self.normalise(self.anchors)[None].expand(len(condition), -1, -1)
+        return torch.cat([intent, anchors], 1)
+
+    def denoise(self, condition: Tensor, start: Tensor, noisy: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+        """One pass of the decoder.
+
+        Args:
+            condition: (B, C).
+            start: (B, P, 16), where each proposal started.
+            noisy: (B, P, 16).
+            level: int64 (B,), DDIM time step below noise_levels.
+
+        Returns:
+            Clean trajectories (B, P, 16) and scores (B, P).
+        """
+        shared = self.decode_condition(condition) + self.decode_time(level)  # (B, deep)
+        x = self.decode(shared[:, None] + self.decode_anchor(start) + self.decode_noisy(noisy))
+        return start + self.decode_offset(x), self.decode_score(x)[..., 0]
+
+    def normalise(self, knots_ego: Tensor) -> Tensor:
+        """Metres (..., 8, 2) -> (..., 16)."""
+        return (knots_ego.flatten(-2) - self.mean) / self.std
+
+    def metres(self, state: Tensor) -> Tensor:
+        """(..., 16) -> metres (..., 8, 2)."""
+        return (state * self.std + self.mean).unflatten(-1, (KNOTS, 2))

@@ -1,0 +1,123 @@
+"""What the planner is trained on."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from drive.data.samples import MAX_DISTANCE_M
+from drive.model.anchors import LATERAL_WEIGHT
+from drive.model.diffusion import obedience, scheduler
+from drive.model.horizon import STRIDE
+from drive.model.network import NO_COMMAND, Inputs, PlannerNetwork, Scene
+
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class LossWeights:
+    """Weights of the terms.
+
+    Attributes:
+        intent: L1 of the command's intended trajectory (before diffusion).
+        denoise: L1 of the denoised winner: the proposal whose anchor was nearest to the label.
+        denoise_intent: L1 of the proposal that started from the intent.
+        score: Cross entropy of scores against softmax(-distance / score_scale_m) over the denoised proposals.
+        score_scale_m: Softness of the score target.
+        command: Cross entropy of both command heads.
+        perception: Light, stop distance and lead gap.
+    """
+
+    intent: float = 1.0
+    denoise: float = 1.0
+    denoise_intent: float = 0.5
+    score: float = 0.5
+    score_scale_m: float = 0.3
+    command: float = 0.3
+    perception: float = 0.2
+
+
+class Denoised(NamedTuple):
+    """One noised and denoised batch: command used (B, 2), start, clean (B, P, 16), scores (B, P)."""
+
+    command: Tensor
+    start: Tensor
+    clean: Tensor
+    scores: Tensor
+
+
+def inputs_of(batch: Batch) -> Inputs:
+    """The part of a batch that the planner may see."""
+    return Inputs(*(batch[name] for name in Inputs._fields))
+
+
+def noise_and_denoise(
+    network: PlannerNetwork, scene: Scene, command: Tensor, generator: torch.Generator
+) -> Denoised:
+    """Noise the start points of `command` to a random level and denoise them once."""
+    condition = network.condition(scene.features, command)
+    start = network.starts(condition)
+    ddim = scheduler(network.config.sampling_steps)
+    level = torch.randint(0, network.config.noise_levels, (len(start),), generator=generator)
+    noise = torch.randn(start.shape, generator=generator)
+    origin = torch.cat([start[:, :1].detach(), start[:, 1:]], 1)
+    clean, scores = network.denoise(condition, origin, ddim.add_noise(origin, noise, level), level)
+    return Denoised(command, start, clean, scores)
+
+
+def hide_commands(command: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Replace a random share of commands (B, 2) by NO_COMMAND."""
+    hidden = torch.rand(len(command), generator=generator) < share
+    return torch.where(hidden[:, None], NO_COMMAND, command)
+
+
+def distances_m(network: PlannerNetwork, state: Tensor, knots_ego: Tensor) -> Tensor:
+    """Mean distance of trajectories (B, P, 16) to labels (B, 8, 2), sideways counted 2.5 times: (B, P) [m]."""
+    gap = network.metres(state) - knots_ego[:, None]
+    return (gap * gap.new_tensor([1.0, LATERAL_WEIGHT])).norm(dim=-1).mean(-1)
+
+
+def imitation_loss(
+    network: PlannerNetwork, scene: Scene, done: Denoised, batch: Batch, weights: LossWeights
+) -> dict[str, Tensor]:
+    """Loss terms, already weighted; their sum is the loss."""
+    knots = batch["label_ego"][:, STRIDE - 1 :: STRIDE, :2]
+    label, weight = network.normalise(knots), batch["weight"]
+    l1 = (done.clean - label[:, None]).abs().mean(-1)  # (B, P)
+    with torch.no_grad():
+        nearest = 1 + distances_m(network, done.start[:, 1:], knots).argmin(1, keepdim=True)
+        target = torch.softmax(-distances_m(network, done.clean, knots) / weights.score_scale_m, 1)
+        obeys = obedience(done.command, network.metres(done.clean), batch["true_speed_mps"])
+    scores = torch.log_softmax(done.scores + network.config.command_bonus * obeys, 1)
+    intent = (done.start[:, 0] - label).abs().mean(1)
+    return {
+        "intent": weights.intent * (intent * weight).mean(),
+        "denoise": weights.denoise * (l1.gather(1, nearest)[:, 0] * weight).mean(),
+        "denoise_intent": weights.denoise_intent * (l1[:, 0] * weight).mean(),
+        "score": weights.score * (-(target * scores).sum(1) * weight).mean(),
+        "command": weights.command * _command_loss(scene, batch["command"], weight),
+        "perception": weights.perception * _perception_loss(scene, batch),
+    }
+
+
+def _command_loss(scene: Scene, command: Tensor, weight: Tensor) -> Tensor:
+    lateral = F.cross_entropy(scene.lateral, command[:, 0], reduction="none")
+    longitudinal = F.cross_entropy(scene.longitudinal, command[:, 1], reduction="none")
+    return ((lateral + longitudinal) * weight).mean()
+
+
+def _perception_loss(scene: Scene, batch: Batch) -> Tensor:
+    """Unknown values do not count."""
+    known = batch["light"] >= 0
+    light = F.cross_entropy(scene.light, batch["light"].clamp(min=0), reduction="none")
+    return _mean_of(light, known) + sum(
+        _mean_of((seen - truth.clamp(0, MAX_DISTANCE_M)).abs() / 20, torch.isfinite(truth))
+        for seen, truth in ((scene.stop_m, batch["stop_m"]), (scene.lead_m, batch["lead_m"]))
+    )
+
+
+def _mean_of(value: Tensor, known: Tensor) -> Tensor:
+    """Mean over known entries, 0 if there are none."""
+    return torch.where(known, value, torch.zeros_like(value)).sum() / known.sum().clamp(min=1)

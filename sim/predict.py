@@ -1,0 +1,98 @@
+"""Where other road users may be in the next seconds: along their lanes, at constant or rising speed."""
+
+import math
+
+import carla
+import numpy as np
+
+from drive.contracts import F64, AgentKind
+from sim.frames import location, waypoint_pose, wrap_angle
+from sim.situation import Agents
+
+TIMES_S = np.arange(1, 11) * 0.4
+STEP_M = 2.0
+MAX_PATHS = 3
+OFF_LANE_M = 2.5
+RISE_MPS2 = 1.5
+TOP_SPEED_MPS = 11.0
+
+
+def lane_paths(carla_map: carla.Map, pose_world: F64, z_m: float, reach_m: float) -> tuple[F64, ...]:
+    """Lane paths that a vehicle may follow, up to MAX_PATHS branches.
+
+    Args:
+        carla_map: Map of the town.
+        pose_world: (3,) box centre.
+        z_m: Height, tells bridges from the roads below.
+        reach_m: How far to look ahead.
+
+    Returns:
+        Paths (P, 3) that start at the vehicle; empty if it is not on a lane or drives against it.
+    """
+    here = carla_map.get_waypoint(location(pose_world[0], pose_world[1], z_m), True, carla.LaneType.Driving)
+    if here is None:
+        return ()
+    lane = waypoint_pose(here)
+    if math.hypot(lane[0] - pose_world[0], lane[1] - pose_world[1]) > OFF_LANE_M:
+        return ()
+    if abs(wrap_angle(lane[2] - pose_world[2])) > 1.0:
+        return ()
+    open_paths: list[tuple[carla.Waypoint, list[tuple[float, float, float]]]] = [(here, [])]
+    for _ in range(int(reach_m / STEP_M) + 1):
+        grown = []
+        for tip, poses in open_paths:
+            choices = tip.next(STEP_M)
+            if not choices:
+                grown.append((tip, poses))
+                continue
+            room = max(1, MAX_PATHS - len(open_paths) + 1)
+            grown += [(after, [*poses, waypoint_pose(after)]) for after in choices[:room]]
+        open_paths = grown[:MAX_PATHS]
+    start = tuple(float(v) for v in pose_world)
+    return tuple(np.array([start, *poses]) for _, poses in open_paths if poses)
+
+
+def boxes_ahead(agents: Agents) -> tuple[F64, F64]:
+    """Boxes that agents may occupy at TIMES_S.
+
+    Returns:
+        boxes: float64 (B, 3), poses of box centres.
+        rows: float64 (B, 3), [agent index, time s, path number].
+    """
+    boxes: list[F64] = []
+    rows: list[F64] = []
+    for i in range(len(agents.ids)):
+        speed = float(agents.speed_mps[i])
+        if abs(speed) < 0.3:
+            continue
+        rising = agents.kind[i] != AgentKind.PEDESTRIAN
+        top = max(speed, TOP_SPEED_MPS)
+        reached = [speed * TIMES_S]
+        if rising:
+            reached.append(_rising(speed, top))
+        paths = agents.paths[i] if agents.paths else ()
+        for number, path in enumerate(paths or (_straight(agents.pose_world[i], reached[-1].max()),)):
+            for distance in reached:
+                boxes.append(_along(path, distance))
+                rows.append(np.stack([np.full(len(TIMES_S), i), TIMES_S, np.full(len(TIMES_S), number)], -1))
+    if not boxes:
+        return np.zeros((0, 3)), np.zeros((0, 3))
+    return np.concatenate(boxes), np.concatenate(rows)
+
+
+def _rising(speed: float, top: float) -> F64:
+    until = (top - speed) / RISE_MPS2
+    t = np.minimum(TIMES_S, until)
+    return speed * t + 0.5 * RISE_MPS2 * t**2 + top * np.maximum(TIMES_S - until, 0)
+
+
+def _straight(pose: F64, reach_m: float) -> F64:
+    steps = np.array([0.0, max(reach_m, 0.1)])
+    return np.stack([pose[0] + steps * math.cos(pose[2]), pose[1] + steps * math.sin(pose[2]), np.full(2, pose[2])], -1)
+
+
+def _along(path: F64, distance_m: F64) -> F64:
+    """Poses at distances along a polyline; beyond its end the last pose is held."""
+    lengths = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(path[:, :2], axis=0).T))])
+    yaw = np.unwrap(path[:, 2])
+    return np.stack([np.interp(distance_m, lengths, column) for column in (path[:, 0], path[:, 1], yaw)], -1)

@@ -1,0 +1,149 @@
+"""Blueprint library sent to clients: ids, attributes and recommended values as scenario code expects them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sim.server.catalog import COLOURS, FIXED_COLOUR, PROPS, VEHICLES, WALKER_COUNT
+
+BOOL, INT, FLOAT, STRING, COLOUR = range(1, 6)
+Attribute = list[Any]
+CHILDREN = (9, 10, 11, 12, 13, 14, 48, 49)
+LENS = {
+    "lens_circle_multiplier": "0.0",
+    "lens_circle_falloff": "5.0",
+    "lens_k": "-1.0",
+    "lens_kcube": "0.0",
+    "lens_x_size": "0.08",
+    "lens_y_size": "0.08",
+    "chromatic_aberration_intensity": "0.0",
+    "chromatic_aberration_offset": "0.0",
+    "gamma": "2.2",
+    "motion_blur_intensity": "0.45",
+    "exposure_compensation": "0.0",
+}
+LIDAR = {
+    "channels": "32",
+    "range": "10.0",
+    "points_per_second": "56000",
+    "rotation_frequency": "10.0",
+    "upper_fov": "10.0",
+    "lower_fov": "-30.0",
+    "horizontal_fov": "360.0",
+    "atmosphere_attenuation_rate": "0.004",
+    "dropoff_general_rate": "0.45",
+    "dropoff_intensity_limit": "0.8",
+    "dropoff_zero_intensity": "0.4",
+    "noise_stddev": "0.0",
+}
+
+
+def _attr(name: str, kind: int, value: str, recommended: Sequence[str] = ()) -> Attribute:
+    return [name, kind, value, list(recommended), True, False]
+
+
+def _fixed(name: str, kind: int, value: str, recommended: Sequence[str] = ()) -> Attribute:
+    return [name, kind, value, list(recommended), False, False]
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _vehicles() -> dict[str, list[Attribute]]:
+    out = {}
+    for type_id, spec in VEHICLES.items():
+        attrs = [
+            _attr("role_name", STRING, "autopilot", ["autopilot", "scenario", "ego_vehicle", "hero"]),
+            _attr("sticky_control", BOOL, "true"),
+            _fixed("object_type", STRING, ""),
+            _fixed("number_of_wheels", INT, str(spec.wheels)),
+            _fixed("base_type", STRING, spec.base_type, [spec.base_type]),
+            _fixed("special_type", STRING, spec.special_type, [spec.special_type]),
+            _fixed("generation", INT, str(spec.generation)),
+            _fixed("has_lights", BOOL, _flag(spec.has_lights)),
+            _fixed("has_dynamic_doors", BOOL, _flag(spec.has_doors)),
+            _attr("terramechanics", BOOL, "false"),
+        ]
+        if type_id not in FIXED_COLOUR:
+            attrs.append(_attr("color", COLOUR, COLOURS[0], COLOURS))
+        if spec.wheels == 2:
+            attrs.append(_attr("driver_id", STRING, "1", ["1", "2"]))
+        out[type_id] = attrs
+    return out
+
+
+def _walkers() -> dict[str, list[Attribute]]:
+    return {
+        f"walker.pedestrian.{i:04d}": [
+            _attr("role_name", STRING, "pedestrian"),
+            _attr("is_invincible", BOOL, "true"),
+            _fixed("gender", STRING, "male" if i % 2 else "female"),
+            _fixed("age", STRING, "child" if i in CHILDREN else "adult"),
+            _fixed("generation", INT, "2" if i > 14 else "1"),
+            _fixed("can_use_wheelchair", BOOL, "false"),
+            _attr("speed", FLOAT, "0.0", ["0.0", "1.4", "3.7"]),
+            _attr("use_wheelchair", BOOL, "false"),
+        ]
+        for i in range(1, WALKER_COUNT + 1)
+    }
+
+
+def _props() -> dict[str, list[Attribute]]:
+    props = {
+        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, "medium")] for name in PROPS
+    }
+    props["static.prop.mesh"] = [
+        _attr("mesh_path", STRING, ""),
+        _attr("scale", FLOAT, "1.0"),
+        _attr("mass", FLOAT, "0.0"),
+        _attr("role_name", STRING, "prop"),
+    ]
+    props["static.trigger.friction"] = [
+        _attr("friction", FLOAT, "3.5"),
+        *(_attr(f"extent_{axis}", FLOAT, "1") for axis in "xyz"),
+        _attr("role_name", STRING, ""),
+    ]
+    return props
+
+
+def _sensors() -> dict[str, list[Attribute]]:
+    role, tick, seed = (
+        _attr("role_name", STRING, "front"),
+        _attr("sensor_tick", FLOAT, "0.0"),
+        _attr("noise_seed", INT, "0"),
+    )
+    camera = [
+        role,
+        _attr("fov", FLOAT, "90.0"),
+        _attr("image_size_x", INT, "800"),
+        _attr("image_size_y", INT, "600"),
+        tick,
+        *(_attr(name, FLOAT, value) for name, value in LENS.items()),
+    ]
+    lidar = [role, *(_attr(n, INT if n in ("channels", "points_per_second") else FLOAT, v) for n, v in LIDAR.items())]
+    names = ("rgb", "depth", "semantic_segmentation", "instance_segmentation")
+    out = {f"sensor.camera.{name}": camera for name in names}
+    out |= {f"sensor.lidar.{name}": [*lidar, tick, seed] for name in ("ray_cast", "ray_cast_semantic")}
+    fov = [_attr("horizontal_fov", FLOAT, "30"), _attr("vertical_fov", FLOAT, "30"), _attr("range", FLOAT, "100")]
+    out["sensor.other.radar"] = [role, *fov, _attr("points_per_second", INT, "1500"), tick]
+    imu = [f"noise_{s}_{k}_{x}" for s in ("accel", "gyro") for k in ("stddev", "bias") for x in "xyz"]
+    out["sensor.other.imu"] = [role, tick, seed, *(_attr(name, FLOAT, "0.0") for name in imu)]
+    gnss = [f"noise_{a}_{k}" for a in ("alt", "lat", "lon") for k in ("stddev", "bias")]
+    out["sensor.other.gnss"] = [role, tick, seed, *(_attr(name, FLOAT, "0.0") for name in gnss)]
+    out["sensor.other.obstacle"] = [
+        role,
+        _attr("distance", FLOAT, "5"),
+        _attr("hit_radius", FLOAT, "0.5"),
+        _attr("only_dynamics", BOOL, "false"),
+        _attr("debug_linetrace", BOOL, "false"),
+        tick,
+    ]
+    out |= {f"sensor.other.{name}": [role] for name in ("collision", "lane_invasion")}
+    return out
+
+
+def definitions() -> list[list[Any]]:
+    """ActorDefinition rows [uid, id, tags, attributes] of everything that can be spawned."""
+    controller = {"controller.ai.walker": [_attr("role_name", STRING, "")]}
+    library = _vehicles() | _walkers() | controller | _props() | _sensors()
+    return [[uid, i, ",".join(i.split(".")), attrs] for uid, (i, attrs) in enumerate(library.items(), 1)]

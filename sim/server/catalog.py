@@ -1,0 +1,181 @@
+"""Sizes and filter attributes of the road users and props that can be spawned (half sizes in metres)."""
+
+from dataclasses import dataclass
+
+HalfSize = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class VehicleType:
+    """One vehicle blueprint.
+
+    Attributes:
+        half_size_m: Half length, half width, half height.
+        wheels, base_type, special_type, generation, has_lights, has_doors: What scenario code filters on.
+    """
+
+    half_size_m: HalfSize
+    wheels: int = 4
+    base_type: str = "car"
+    special_type: str = ""
+    generation: int = 1
+    has_lights: bool = False
+    has_doors: bool = False
+
+
+VEHICLES = {
+    "vehicle.audi.a2": VehicleType((1.8527, 0.8944, 0.7728)),
+    "vehicle.audi.etron": VehicleType((2.4278, 1.0163, 0.8242)),
+    "vehicle.audi.tt": VehicleType((2.0906, 0.997, 0.6926), has_lights=True),
+    "vehicle.bmw.grandtourer": VehicleType((2.3055, 1.1208, 0.8336)),
+    "vehicle.chevrolet.impala": VehicleType((2.6787, 1.0166, 0.7055), has_lights=True),
+    "vehicle.citroen.c3": VehicleType((1.9938, 0.9255, 0.8085)),
+    "vehicle.dodge.charger_2020": VehicleType(
+        (2.503, 1.0485, 0.7673), generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.dodge.charger_police": VehicleType(
+        (2.4871, 1.0192, 0.7711), special_type="emergency", has_lights=True
+    ),
+    "vehicle.dodge.charger_police_2020": VehicleType(
+        (2.6187, 1.0485, 0.8191), special_type="emergency", generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.ford.crown": VehicleType(
+        (2.6828, 0.9006, 0.788), special_type="taxi", generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.ford.mustang": VehicleType((2.3588, 0.9474, 0.6505), has_lights=True),
+    "vehicle.jeep.wrangler_rubicon": VehicleType((1.9331, 0.9526, 0.9389)),
+    "vehicle.lincoln.mkz_2017": VehicleType((2.4508, 1.0641, 0.7553), has_lights=True),
+    "vehicle.lincoln.mkz_2020": VehicleType(
+        (2.4462, 0.9184, 0.7451), generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.mercedes.coupe": VehicleType((2.5134, 1.0758, 0.8253), has_lights=True),
+    "vehicle.mercedes.coupe_2020": VehicleType(
+        (2.3368, 1.0011, 0.7209), generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.micro.microlino": VehicleType((1.1035, 0.7404, 0.6881), special_type="electric"),
+    "vehicle.mini.cooper_s": VehicleType((1.9029, 0.9853, 0.7376)),
+    "vehicle.mini.cooper_s_2021": VehicleType(
+        (2.2764, 1.0485, 0.8836), generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.nissan.micra": VehicleType((1.8167, 0.9229, 0.7658)),
+    "vehicle.nissan.patrol": VehicleType((2.3022, 0.9657, 0.9274)),
+    "vehicle.nissan.patrol_2021": VehicleType(
+        (2.7828, 1.0749, 1.0225), generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.seat.leon": VehicleType((2.0964, 0.9082, 0.7369)),
+    "vehicle.tesla.model3": VehicleType((2.3959, 1.0817, 0.7439), special_type="electric", has_lights=True),
+    "vehicle.toyota.prius": VehicleType((2.2568, 1.0034, 0.7624)),
+    "vehicle.carlamotors.carlacola": VehicleType(
+        (2.6013, 1.3134, 1.2337), base_type="truck", has_lights=True
+    ),
+    "vehicle.carlamotors.european_hgv": VehicleType(
+        (3.9608, 1.4472, 1.7333), base_type="truck", generation=2, has_lights=True
+    ),
+    "vehicle.carlamotors.firetruck": VehicleType(
+        (4.234, 1.4455, 1.9137),
+        base_type="truck",
+        special_type="emergency",
+        generation=2,
+        has_lights=True,
+        has_doors=True,
+    ),
+    "vehicle.tesla.cybertruck": VehicleType(
+        (3.1368, 1.1946, 1.0493), base_type="truck", special_type="electric"
+    ),
+    "vehicle.ford.ambulance": VehicleType(
+        (3.1784, 1.1756, 1.215),
+        base_type="van",
+        special_type="emergency",
+        generation=2,
+        has_lights=True,
+        has_doors=True,
+    ),
+    "vehicle.mercedes.sprinter": VehicleType(
+        (2.9575, 0.9944, 1.2802), base_type="van", generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.volkswagen.t2": VehicleType((2.2402, 1.0346, 1.0188), base_type="van", has_lights=True),
+    "vehicle.volkswagen.t2_2021": VehicleType(
+        (2.2211, 0.9387, 0.9943), base_type="van", generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.mitsubishi.fusorosa": VehicleType(
+        (5.1364, 1.9721, 2.1264), base_type="bus", generation=2, has_lights=True, has_doors=True
+    ),
+    "vehicle.harley-davidson.low_rider": VehicleType(
+        (1.1775, 0.3817, 0.6382), wheels=2, base_type="motorcycle"
+    ),
+    "vehicle.kawasaki.ninja": VehicleType(
+        (1.0166, 0.4012, 0.5727), wheels=2, base_type="motorcycle", has_lights=True
+    ),
+    "vehicle.vespa.zx125": VehicleType(
+        (0.9023, 0.4354, 0.6177), wheels=2, base_type="motorcycle", has_lights=True
+    ),
+    "vehicle.yamaha.yzf": VehicleType(
+        (1.1047, 0.4336, 0.6267), wheels=2, base_type="motorcycle", has_lights=True
+    ),
+    "vehicle.bh.crossbike": VehicleType((0.7436, 0.4296, 0.5397), wheels=2, base_type="bicycle"),
+    "vehicle.diamondback.century": VehicleType((0.8214, 0.1868, 0.5979), wheels=2, base_type="bicycle"),
+    "vehicle.gazelle.omafiets": VehicleType((0.9177, 0.1645, 0.5898), wheels=2, base_type="bicycle"),
+}
+DEFAULT_VEHICLE = "vehicle.tesla.model3"
+FIXED_COLOUR = (
+    "vehicle.carlamotors.firetruck",
+    "vehicle.ford.ambulance",
+    "vehicle.dodge.charger_police_2020",
+)
+COLOURS = ("180,180,180", "17,37,103", "137,0,0", "0,0,0", "255,255,255")
+
+WALKER_HALF_SIZE: HalfSize = (0.19, 0.19, 0.93)
+WALKER_COUNT = 52
+
+PROPS: dict[str, HalfSize] = {
+    "streetbarrier": (0.6, 0.19, 0.5),
+    "constructioncone": (0.17, 0.17, 0.29),
+    "trafficcone01": (0.43, 0.43, 0.6),
+    "trafficcone02": (0.2, 0.2, 0.3),
+    "trafficwarning": (1.4, 1.18, 1.8),
+    "warningconstruction": (1.0, 0.2, 0.9),
+    "warningaccident": (1.0, 0.2, 0.9),
+    "dirtdebris01": (0.96, 1.1, 0.03),
+    "dirtdebris02": (1.9, 2.0, 0.03),
+    "dirtdebris03": (1.9, 2.0, 0.03),
+    "container": (1.0, 0.95, 1.1),
+    "vendingmachine": (0.5, 0.5, 1.0),
+    "busstop": (1.9, 0.9, 1.4),
+    "barrel": (0.3, 0.3, 0.45),
+    "box01": (0.3, 0.3, 0.3),
+    "box02": (0.3, 0.3, 0.3),
+    "creasedbox01": (0.3, 0.3, 0.2),
+    "shoppingcart": (0.5, 0.3, 0.5),
+    "kiosk_01": (1.0, 1.0, 1.3),
+    "bin": (0.3, 0.3, 0.5),
+    "advertisement": (0.6, 0.1, 1.2),
+    "fountain": (2.0, 2.0, 1.0),
+    "ironplank": (0.6, 0.8, 0.02),
+    "chainbarrier": (0.75, 0.1, 0.4),
+}
+DEFAULT_PROP: HalfSize = (0.3, 0.3, 0.3)
+MESH_SIZES: dict[str, HalfSize] = {
+    "Charger": (2.5, 1.05, 0.77),
+    "TeslaM3": (2.4, 1.08, 0.74),
+    "MercedesCCC": (2.34, 1.0, 0.72),
+    "Mini": (2.28, 1.05, 0.88),
+    "Lincoln": (2.45, 0.92, 0.75),
+    "FordCrown": (2.68, 0.9, 0.79),
+    "NissanPatrol": (2.78, 1.07, 1.02),
+    "VolkswagenT2": (2.22, 0.94, 0.99),
+}
+DEFAULT_MESH: HalfSize = (2.3, 1.0, 0.75)
+
+
+def half_size_of(type_id: str, mesh_path: str = "") -> HalfSize | None:
+    """Half size (x, y, z) [m] of a spawnable type; None for things without a body (sensors, controllers)."""
+    kind = type_id.split(".")[0]
+    if kind == "vehicle":
+        return VEHICLES.get(type_id, VEHICLES[DEFAULT_VEHICLE]).half_size_m
+    if kind == "walker":
+        return WALKER_HALF_SIZE
+    if type_id == "static.prop.mesh":
+        return next((size for key, size in MESH_SIZES.items() if key in mesh_path), DEFAULT_MESH)
+    if type_id.startswith("static.prop."):
+        return PROPS.get(type_id.removeprefix("static.prop."), DEFAULT_PROP)
+    return None

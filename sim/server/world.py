@@ -1,0 +1,129 @@
+"""One episode: its actors, clock and tick."""
+
+from typing import Any
+
+from sim.server import collisions, lights, physics
+from sim.server.actors import Actor, Description, Mover, Sensor, SignActor, TrafficLight, Vehicle, Walker, make_actor
+from sim.server.collisions import Contact, Pose
+from sim.server.ground import LightsByLane, settle
+from sim.server.sensors import follow
+from sim.server.town import Sign, Town, TransformRow
+
+DEFAULT_DELTA_S = 0.05
+
+
+class World:
+    """State of one episode.
+
+    Attributes:
+        episode_id: New for every episode.
+        frame: Tick counter; clients drop frames that do not increase, so it goes on across episodes.
+        elapsed_s, delta_s: Simulation time of this episode and length of the last tick.
+        actors: Id -> actor, in spawn order.
+        changed: Ids of static actors whose packed state is stale.
+        graves: Id -> bounding box of destroyed actors; clients may ask until their next snapshot.
+        weather: Wire row of 14 floats, stored and echoed.
+    """
+
+    def __init__(self, town: Town, episode_id: int, frame: int, first_id: int) -> None:
+        self.town, self.episode_id, self.frame, self.next_id = town, episode_id, frame, first_id
+        self.elapsed_s, self.delta_s = 0.0, DEFAULT_DELTA_S
+        self.actors: dict[int, Actor] = {}
+        self.changed: set[int] = set()
+        self.graves: dict[int, Any] = {}
+        self.weather = [0.0] * 14
+        self.weather[5] = 45.0
+        self.lights_frozen = False
+        self.spectator = self.add([0, "spectator", []], [[0.0, 0.0, 10.0], [0.0, 0.0, 0.0]])
+        self.lights: dict[str, TrafficLight] = {}
+        self.lights_by_lane: LightsByLane = {}
+        for sign in town.signs:
+            self._add_sign(sign)
+        self.light_groups = lights.build_groups(town.groups, self.lights)
+
+    def _add_sign(self, sign: Sign) -> None:
+        actor = self.add([0, sign.type_id, [["role_name", "4", ""]]], sign.transform)
+        actor.box = [*sign.trigger, actor.id]
+        if isinstance(actor, SignActor):
+            actor.sign_id = sign.sign_id.encode()[:31]
+        if isinstance(actor, TrafficLight):
+            actor.stops = sign.stops
+            self.lights[sign.sign_id] = actor
+            for stop in sign.stops:
+                self.lights_by_lane.setdefault(stop.lane, (actor, stop))
+
+    def add(self, description: Description, transform: TransformRow, parent: int = 0) -> Actor:
+        """Create an actor under the next id (ids are never reused, clients cache by id)."""
+        actor = make_actor(self.next_id, description, transform, parent)
+        self.next_id += 1
+        if isinstance(actor, Sensor) and parent in self.actors:
+            self.actors[parent].sensors.append(actor)
+            follow(actor, self.actors[parent])
+        self.actors[actor.id] = actor
+        return actor
+
+    def remove(self, actor_id: int) -> bool:
+        """Destroy an actor and its sensors; False when there is none."""
+        actor = self.actors.pop(actor_id, None)
+        if actor is None:
+            return False
+        self.graves[actor_id] = actor.box
+        self.changed.add(actor_id)
+        for sensor in actor.sensors:
+            self.actors.pop(sensor.id, None)
+        if isinstance(actor, Sensor) and actor.parent in self.actors:
+            self.actors[actor.parent].sensors.remove(actor)
+        return True
+
+    def step(self, dt: float) -> list[Contact]:
+        """One tick of dt seconds: lights, motion, ground, contacts, sensor poses."""
+        self.frame += 1
+        self.elapsed_s += dt
+        self.delta_s = dt
+        if not self.lights_frozen:
+            self.changed.update(light.id for light in lights.step(self.light_groups, dt))
+        moved = self._move(dt)
+        for mover, _ in moved:
+            settle(mover, self.town, self.lights_by_lane)
+        contacts = collisions.resolve(moved, self.actors.values())
+        for actor in self.actors.values():
+            if isinstance(actor, Sensor) and actor.parent in self.actors:
+                follow(actor, self.actors[actor.parent])
+        return contacts
+
+    def _move(self, dt: float) -> list[tuple[Mover, Pose]]:
+        """Move every vehicle and walker; returns those that changed place or wait to be settled."""
+        moved: list[tuple[Mover, Pose]] = []
+        for actor in self.actors.values():
+            if not isinstance(actor, Mover):
+                continue
+            if not actor.physics:
+                actor.ax = actor.ay = actor.wz = 0.0
+                continue
+            before = Pose(actor.x, actor.y, actor.yaw)
+            if isinstance(actor, Vehicle):
+                physics.drive(actor, dt)
+            elif isinstance(actor, Walker):
+                physics.walk(actor, dt)
+            if actor.vx or actor.vy or actor.ground_at is None:
+                moved.append((actor, before))
+            else:
+                actor.vz = 0.0
+        return moved
+
+    def freeze_lights(self, frozen: bool) -> None:
+        """Stop or resume all light cycles."""
+        self.lights_frozen = frozen
+        self.changed.update(light.id for light in self.lights.values())
+
+    def reset_lights(self) -> None:
+        """All groups back to the start of their cycle."""
+        for group in self.light_groups:
+            self.reset_group(group.controllers[0].lights[0])
+
+    def reset_group(self, light: TrafficLight) -> None:
+        """The light's junction back to the start of its cycle."""
+        lights.reset(light.group)
+        self.changed.update(other.id for controller in light.group.controllers for other in controller.lights)
+
+

@@ -1,0 +1,1 @@
+"""Tests; `builders` has hand-made scenes that every part may use."""

@@ -1,0 +1,31 @@
+"""`drive serve-sim` refuses bad towns, ports and addresses before it starts anything."""
+
+import socket
+
+import pytest
+
+from drive.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--town", "Town99"], "unknown town; choose one of Town01, Town02"),
+        (["--port", "80"], "choose a port from 1024"),
+        (["--port", "65535"], "choose a port from 1024"),
+        (["--port", "x"], "invalid int value"),
+        (["--host", "no.such.host.invalid"], "not an address of this machine"),
+    ],
+)
+def test_bad_input_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve-sim", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["serve-sim", "--port", str(port)]) == 2
+    assert f"127.0.0.1:{port} cannot be used" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+"""Files appear whole or not at all."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drive.contracts import UserError
+from drive.files import new_folder, read_json, sha256_file, sha256_json, write_atomic, write_json
+
+
+class Crash(BaseException):
+    """Stands for a kill in the middle of a write."""
+
+
+def test_write_atomic_makes_parents_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.txt"
+    write_atomic(path, "one")
+    write_atomic(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert [p.name for p in path.parent.iterdir()] == ["b.txt"]
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "b.txt"
+    write_atomic(path, "old")
+
+    def crash(_handle: int) -> None:
+        raise Crash
+
+    monkeypatch.setattr("drive.files.os.fsync", crash)
+    with pytest.raises(Crash):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["b.txt"]
+
+
+def test_json_takes_arrays_paths_and_dataclasses(tmp_path: Path) -> None:
+    @dataclass
+    class Row:
+        path: Path
+        values: np.ndarray
+
+    path = tmp_path / "x.json"
+    write_json(path, {"row": Row(Path("a/b"), np.arange(3)), "n": np.int64(4)})
+    assert read_json(path) == {"row": {"path": "a/b", "values": [0, 1, 2]}, "n": 4}
+    with pytest.raises(TypeError, match="cannot write object as JSON"):
+        write_json(path, {"bad": object()})
+    assert json.loads(path.read_text())["n"] == 4
+
+
+@pytest.mark.parametrize("damage", ["", "{", "\x00"])
+def test_damaged_json_is_a_user_error_that_names_the_file(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(damage)
+    with pytest.raises(UserError, match=r"x\.json: not valid JSON"):
+        read_json(path)
+    with pytest.raises(UserError, match="no such file"):
+        read_json(tmp_path / "y.json")
+
+
+def test_hashes_depend_on_content_only(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"abc")
+    assert sha256_file(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (
+        sha256_json({"a": 1, "b": [2]}) == sha256_json({"b": [2], "a": 1}) != sha256_json({"a": 1, "b": [3]})
+    )
+
+
+def test_new_folder_replaces_the_old_one_only_on_success(tmp_path: Path) -> None:
+    target = tmp_path / "result"
+    with new_folder(target) as folder:
+        (folder / "a").write_text("1")
+    with pytest.raises(Crash):
+        _fill_then_crash(target)
+    assert [p.name for p in target.iterdir()] == ["a"]
+    assert [p.name for p in tmp_path.iterdir()] == ["result"]
+
+
+def _fill_then_crash(target: Path) -> None:
+    with new_folder(target) as folder:
+        (folder / "b").write_text("2")
+        raise Crash
