@@ -32,7 +32,7 @@ class MineConfig:
 
     Attributes:
         rules: Rule name -> its parameters ({} = defaults); a rule that is not listed is off.
-        shadow: Let the champion plan on recorded real logs as well (skipped, with the reason, where it cannot).
+        shadow: Let the champion plan on real logs as well (skipped, with the reason, where it cannot).
     """
 
     rules: Mapping[str, dict[str, float]] = field(default_factory=dict)
@@ -63,6 +63,7 @@ class CurateConfig:
         min_cases: With fewer usable cases there is nothing to do tonight.
         neighbours_per_step: Near neighbours per bad-case step, at most.
         replay_steps: Replay steps, at most.
+        replay_nights: Drives of this many earlier nights join the replay.
         replay: Further log folder whose drives join the replay, None = only the workspace's nights.
     """
 
@@ -77,6 +78,7 @@ class CurateConfig:
     min_cases: int = 3
     neighbours_per_step: float = 1.0
     replay_steps: int = 1500
+    replay_nights: int = 7
     replay: str | None = None
 
     def __post_init__(self) -> None:
@@ -107,7 +109,8 @@ class GateConfig:
     """Bounds of the promotion gate; see docs for the reason code each of them can raise.
 
     Attributes:
-        new_safety_failures: Routes on which only the candidate hits something, runs a red light or leaves the road.
+        new_safety_failures: Routes on which only the candidate hits something, runs a red light or leaves
+            the road.
         max_score_drop: Driving-score points (0-100) that the mean may fall.
         max_ade_increase: Relative increase of the open-loop error that is tolerated on held-out drives.
         max_agreement_drop: Drop of the command agreement (share of steps) that is tolerated.
@@ -152,7 +155,7 @@ class NightlyConfig:
     drive: DriveConfig = DriveConfig()
     mine: MineConfig = MineConfig()
     curate: CurateConfig = CurateConfig()
-    finetune: FinetuneConfig = FinetuneConfig()
+    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
     evaluate: EvaluateConfig = EvaluateConfig()
     gate: GateConfig = GateConfig()
     registry: RegistryConfig = RegistryConfig()

@@ -10,16 +10,17 @@ import numpy as np
 
 from data_engine.config import CurateConfig
 from data_engine.descriptor import cosine, count, describe, scenario
-from data_engine.rules import VIOLATIONS
-from data_engine.store import DriveRef
-from drive.contracts import F32, GATES, BadCase, DriveLog, Manifest, ManifestEntry
+from data_engine.rules import VIOLATION_EVENTS
+from data_engine.store import DriveRef, route_name
+from drive.contracts import F32, GATES, BadCase, Bool, DriveLog, Manifest, ManifestEntry
 from drive.files import sha256_json
+from drive.logs import find_faults
 from drive.score.scene import freeze_log
 from drive.score.terms import reward_terms
 
 Reason = str
 Step = tuple[str, int]
-ALREADY_US = 200_000
+ALREADY_US = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Curated:
     Attributes:
         manifest: What to train on; empty entries when there is nothing to do.
         trained, siblings: Windows trained on, and windows on held-out routes that measure whether cases are fixed.
+        held_out_routes: Routes that the siblings lie on.
         dropped: Reason -> number of cases left out.
         before, after: Scenario -> share of the training weight, in the drives as recorded and in the manifest.
         counts: Reason of an entry -> number of entries.
@@ -49,6 +51,7 @@ class Curated:
     manifest: Manifest
     trained: tuple[Window, ...]
     siblings: tuple[Window, ...]
+    held_out_routes: tuple[str, ...]
     dropped: Mapping[str, int]
     before: Mapping[str, float]
     after: Mapping[str, float]
@@ -66,8 +69,8 @@ class _Pool:
     labelled: list[bool] = field(default_factory=list)
     index: dict[Step, int] = field(default_factory=dict)
 
-    def add(self, log: DriveLog) -> None:
-        finite = np.isfinite(log.plans.label_ego).all((1, 2))
+    def add(self, log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> None:
+        finite = np.isfinite(log.plans.label_ego).all((1, 2)) & ~_faulty(log, faults)
         rows = zip(describe(log), scenario(log), finite, strict=True)
         for i, (descriptor, name, ok) in enumerate(rows):
             self.index[log.meta.log_id, i] = len(self.steps)
@@ -77,16 +80,33 @@ class _Pool:
             self.labelled.append(bool(ok))
 
 
-def is_sibling_route(town: str, route: str, share: float) -> bool:
-    """Is this route held out for measuring fixes?  Decided by its name alone, so it is never trained on in any night."""
-    digest = hashlib.sha256(f"{town}/{route}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") / 2**32 < share
+def _faulty(log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> Bool:
+    """Planning steps, bool (D,), inside a recording fault, found now or while mining (with images)."""
+    spans = [(f["start_us"], f["end_us"]) for f in faults if f["level"] == "fault"]
+    spans += [(f.start_us, f.end_us) for f in find_faults(log) if f.level == "fault"]
+    t_us = log.ego.t_us[log.plans.step]
+    bad = np.zeros(len(t_us), bool)
+    for start, end in spans:
+        bad |= (t_us >= start) & (t_us <= end) if end >= 0 else True
+    return bad
+
+
+def held_out_routes(windows: Sequence[Window], share: float) -> set[str]:
+    """Routes with cases that are kept apart to measure fixes: `share` of them, at least one of two or more.
+
+    The choice depends on the route names only; whole routes are kept apart, never single moments of one.
+    """
+    routes = sorted({w.route for w in windows}, key=lambda r: hashlib.sha256(r.encode()).hexdigest())
+    if len(routes) < 2 or share <= 0:
+        return set()
+    return set(routes[: min(len(routes) - 1, max(1, round(share * len(routes))))])
 
 
 def curate(
     cases: Sequence[BadCase],
     tonight: Sequence[DriveRef],
     replay: Sequence[DriveRef],
+    faults: Sequence[Mapping[str, Any]],
     config: CurateConfig,
     *,
     held_out_towns: Sequence[str],
@@ -98,7 +118,9 @@ def curate(
 
     Args:
         cases: Mined cases of tonight's drives.
-        tonight, replay: Drives of tonight, and older ones for replay only.
+        tonight: Drives of tonight.
+        replay: Older drives, for replay only.
+        faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
         needs_images: The planner cannot be trained on drives without images.
@@ -107,21 +129,28 @@ def curate(
     """
     drives = {ref.meta.log_id: ref for ref in (*replay, *tonight)}
     windows, dropped = _windows(cases, drives, config, held_out_towns, needs_images)
-    held = {i for i, r in drives.items() if is_sibling_route(r.meta.town, r.meta.route, config.sibling_share)}
-    trained = tuple(w for w in windows if w.log_id not in held)
-    siblings = tuple(w for w in windows if w.log_id in held)
-    usable = [r for i, r in sorted(drives.items()) if i not in held and _trainable(r, held_out_towns, needs_images) == ""]
+    held = held_out_routes(windows, config.sibling_share)
+    trained = tuple(w for w in windows if w.route not in held)
+    siblings = tuple(w for w in windows if w.route in held)
+    usable = [
+        ref
+        for _, ref in sorted(drives.items())
+        if ref.route not in held and not _untrainable(ref, held_out_towns, needs_images)
+    ]
     pool = _Pool()
     for ref in usable:
-        pool.add(ref.read())
+        pool.add(ref.read(), [f for f in faults if f["log_id"] == ref.meta.log_id])
     nothing = _nothing(cases, trained, config)
     entries = () if nothing else _entries(trained, pool, {r.meta.log_id: r for r in usable}, config, seed)
-    manifest = Manifest(sha256_json([[e.log_id, e.plan_index, e.weight, e.reason] for e in entries])[:12], parent_id, entries)
+    manifest = Manifest(
+        sha256_json([[e.log_id, e.plan_index, e.weight, e.reason] for e in entries])[:12], parent_id, entries
+    )
     names = [pool.scenarios[pool.index[e.log_id, e.plan_index]] for e in entries]
     return Curated(
         manifest=manifest,
         trained=trained,
         siblings=siblings,
+        held_out_routes=tuple(sorted(held)),
         dropped=dict(sorted(dropped.items())),
         before=count(pool.scenarios, [1.0] * len(pool.scenarios)),
         after=count(names, [e.weight for e in entries]),
@@ -139,7 +168,7 @@ def _nothing(cases: Sequence[BadCase], trained: Sequence[Window], config: Curate
     )
 
 
-def _trainable(ref: DriveRef, held_out_towns: Sequence[str], needs_images: bool) -> str:
+def _untrainable(ref: DriveRef, held_out_towns: Sequence[str], needs_images: bool) -> str:
     """Why a drive cannot be trained on; "" if it can."""
     if ref.meta.town in held_out_towns:
         return "held-out town"
@@ -161,7 +190,7 @@ def _windows(
     for log_id in sorted({c.log_id for c in cases}):
         ref = drives[log_id]
         own = [c for c in cases if c.log_id == log_id]
-        why = _trainable(ref, held_out_towns, needs_images)
+        why = _untrainable(ref, held_out_towns, needs_images)
         if why:
             dropped[why] += len(own)
             continue
@@ -183,19 +212,18 @@ def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window 
     inside = np.flatnonzero((t_us >= start) & (t_us <= end))
     if not len(inside):
         return None, "no planning step in the window"
-    if _already_violating(case, log, int(t_us[inside[0]])):
+    if _already_violating(log, int(t_us[inside[0]])):
         return None, "already in violation at t = 0"
     good = tuple(int(i) for i in inside if label_passes(log, int(i)))
     if len(good) * 2 < len(inside):
         return None, "label missing or fails the safety gates"
-    return Window(case.case_id, case.kind, case.log_id, f"{log.meta.town}/{log.meta.route}", good), ""
+    return Window(case.case_id, case.kind, case.log_id, route_name(log.meta), good), ""
 
 
-def _already_violating(case: BadCase, log: DriveLog, t_us: int) -> bool:
-    """Was the drive in violation when the window begins, so that no plan could have avoided it?"""
-    kinds = tuple({"collision": "collision", "off_road": "outside_route_lanes"}.get(v, v) for v in VIOLATIONS)
-    before = [e for e in log.events if e.kind.startswith(kinds) and e.t_us <= t_us]
-    return any(t_us - e.t_us <= ALREADY_US for e in before) or any(e.kind.startswith("collision") for e in before)
+def _already_violating(log: DriveLog, t_us: int) -> bool:
+    """Had the drive collided, or was it in any other violation, when the window begins?  Then no plan could mend it."""
+    before = [e for e in log.events if e.t_us <= t_us and e.kind.startswith(VIOLATION_EVENTS)]
+    return any(e.kind.startswith("collision") or t_us - e.t_us <= ALREADY_US for e in before)
 
 
 def label_passes(log: DriveLog, plan_index: int) -> bool:
@@ -215,7 +243,10 @@ def _deduplicate(
         same_kind = [c for c, _ in kept if c.kind == case.kind]
         if len(same_kind) >= config.per_kind:
             dropped["more than curate.per_kind of its kind"] += 1
-        elif same_kind and cosine([case.embedding], [c.embedding for c in same_kind]).max() > config.same_cosine:
+        elif (
+            same_kind
+            and cosine([case.embedding], [c.embedding for c in same_kind]).max() > config.same_cosine
+        ):
             dropped["near-duplicate of a worse case"] += 1
         else:
             kept.append((case, window))

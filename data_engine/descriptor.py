@@ -41,7 +41,8 @@ def describe(log: DriveLog) -> F32:
         0.5 * _one_hot(np.nan_to_num(plans.aux[:, 0], nan=3).astype(int), LIGHTS),
         np.stack([_surroundings(log, int(t)) for t in step]),
     ]
-    return np.nan_to_num(np.concatenate(groups, -1)).astype(np.float32)
+    rows: F32 = np.nan_to_num(np.concatenate(groups, -1)).astype(np.float32)
+    return rows
 
 
 def descriptor_size() -> int:
@@ -67,7 +68,8 @@ def cosine(a: Any, b: Any) -> F64:
 def scenario(log: DriveLog) -> list[str]:
     """Readable scenario of each planning step, e.g. "turn_left / cruise", for histograms and stratified replay."""
     return [
-        f"{Lateral(int(lat)).name} / {Longitudinal(int(lon)).name}".lower() for lat, lon in label_commands(log)
+        f"{Lateral(int(lat)).name} / {Longitudinal(int(lon)).name}".lower()
+        for lat, lon in label_commands(log)
     ]
 
 
@@ -82,7 +84,8 @@ def count(names: Any, weights: Any) -> Mapping[str, float]:
 
 def _one_hot(index: Any, size: int) -> F64:
     index = np.asarray(index)
-    return np.eye(size)[np.clip(index, 0, size - 1)] * ((index >= 0) & (index < size))[:, None]
+    known = (index >= 0) & (index < size)
+    return np.asarray(np.eye(size)[np.clip(index, 0, size - 1)] * known[:, None])
 
 
 def _surroundings(log: DriveLog, t: int) -> F64:

@@ -7,6 +7,7 @@ A model that is not measurably better on what it was trained to mend is refused;
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ REASONS = {
     "no_sibling_cases": "no mined case on a held-out sibling route, so a fix cannot be measured",
     "no_improvement": "the error on the mined cases (held-out siblings) did not fall beyond noise",
 }
-SAFETY_PREFIXES = ("collisions", "red_light", "outside_route_lanes", "wrong_lane")
+SAFETY_PREFIXES = ("collisions", "red_light", "outside_route_lanes")
 POWER_Z = 1.959964 + 0.841621
 MIN_SPREAD = 1e-12
 
@@ -58,7 +59,7 @@ class OpenLoopItem:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ModelEvidence:
     """Everything the gate looks at, for one model.
 
     Attributes:
@@ -72,6 +73,18 @@ class Evidence:
     closed_loop: EvalResult
     siblings: tuple[OpenLoopItem, ...]
     held_out: tuple[OpenLoopItem, ...]
+
+
+def evidence_from_json(value: Mapping[str, Any]) -> ModelEvidence:
+    """Read back what `drive.files.write_json` wrote."""
+    result = dict(value["closed_loop"])
+    cases = tuple(CaseScore(**case) for case in result.pop("cases"))
+    return ModelEvidence(
+        model_id=value["model_id"],
+        closed_loop=EvalResult(cases=cases, **result),
+        siblings=tuple(OpenLoopItem(**item) for item in value["siblings"]),
+        held_out=tuple(OpenLoopItem(**item) for item in value["held_out"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,7 @@ class Verdict:
     rows: tuple[Row, ...]
 
 
-def decide(champion: Evidence, candidate: Evidence, config: GateConfig, seed: int) -> Verdict:
+def decide(champion: ModelEvidence, candidate: ModelEvidence, config: GateConfig, seed: int) -> Verdict:
     """Compare two models; the same evidence and seed give the same verdict."""
     reasons: dict[str, str] = {}
     warnings: list[str] = []
@@ -168,7 +181,9 @@ def _closed_loop(
     if row.change is not None:
         lost = row.change.high < -MIN_SPREAD or row.change.mean < -config.max_score_drop
         if lost:
-            reasons["score_regression"] = f"{row.change.mean:+.2f} points [{row.change.low:+.2f}, {row.change.high:+.2f}]"
+            reasons["score_regression"] = (
+                f"{row.change.mean:+.2f} points [{row.change.low:+.2f}, {row.change.high:+.2f}]"
+            )
         row = _judged(row, "fail" if lost else "pass")
     rows.append(row)
     new = {y.case_id: sorted(set(safety_failures(y)) - set(safety_failures(x))) for x, y in pairs}
@@ -178,9 +193,11 @@ def _closed_loop(
     if failed:
         listed = "; ".join(f"{case}: {', '.join(kinds)}" for case, kinds in sorted(new.items()))
         reasons["new_safety_failure"] = f"{len(new)} routes ({listed})"
-    counts = [sum(bool(safety_failures(c)) for c in side) for side in zip(*pairs, strict=True)] or [math.nan] * 2
+    counts = [float(sum(bool(safety_failures(c)) for c in side)) for side in zip(*pairs, strict=True)] or [
+        math.nan
+    ] * 2
     rows.append(
-        Row("routes with a safety failure", "routes", float(counts[0]), float(counts[1]), None, math.nan, len(pairs),
+        Row("routes with a safety failure", "routes", counts[0], counts[1], None, math.nan, len(pairs),
             "lower", "fail" if failed else "pass",
             f"{len(new)} new (<= {config.new_safety_failures}), {len(mended)} mended")
     )  # fmt: skip
@@ -220,10 +237,15 @@ def _held_out(
     if row.change is not None:
         worse = row.change.mean > config.max_ade_increase * row.champion
         if worse:
-            reasons["open_loop_regression"] = f"{row.change.mean:+.3f} m [{row.change.low:+.3f}, {row.change.high:+.3f}]"
+            reasons["open_loop_regression"] = (
+                f"{row.change.mean:+.3f} m [{row.change.low:+.3f}, {row.change.high:+.3f}]"
+            )
         row = _judged(row, "fail" if worse else "pass")
     rows.append(row)
-    for name, title in (("agreement", "command agrees with trajectory"), ("command_accuracy", "command equals label's")):
+    for name, title in (
+        ("agreement", "command agrees with trajectory"),
+        ("command_accuracy", "command equals label's"),
+    ):
         _share(a, b, name, title, config, seed, reasons, rows)
 
 
@@ -241,13 +263,20 @@ def _share(
     if row.change is not None and decides:
         worse = row.change.mean < -config.max_agreement_drop
         if worse:
-            reasons["agreement_regression"] = f"{row.change.mean:+.3f} [{row.change.low:+.3f}, {row.change.high:+.3f}]"
+            reasons["agreement_regression"] = (
+                f"{row.change.mean:+.3f} [{row.change.low:+.3f}, {row.change.high:+.3f}]"
+            )
         row = _judged(row, "fail" if worse else "pass")
     rows.append(row)
 
 
 def _latency(
-    champion: Evidence, candidate: Evidence, config: GateConfig, seed: int, warnings: list[str], rows: list[Row]
+    champion: ModelEvidence,
+    candidate: ModelEvidence,
+    config: GateConfig,
+    seed: int,
+    warnings: list[str],
+    rows: list[Row],
 ) -> None:
     a, b = (np.array([i.latency_ms for i in (*e.siblings, *e.held_out)]) for e in (champion, candidate))
     if not len(a) or len(a) != len(b) or not np.isfinite([*a, *b]).all():
@@ -255,7 +284,9 @@ def _latency(
     before, after = float(np.median(a)), float(np.median(b))
     slow = before > 0 and after / before > config.max_latency_ratio
     if slow:
-        warnings.append(f"planning takes {after / before:.2f}x the champion's time (bound {config.max_latency_ratio:g}x)")
+        warnings.append(
+            f"planning takes {after / before:.2f}x the champion's time (bound {config.max_latency_ratio:g}x)"
+        )
     rows.append(
         Row("planning time", "ms", before, after, None, math.nan, len(a), "lower", "warn" if slow else "pass",
             f"<= {config.max_latency_ratio:g}x, warns only: timing on a shared machine is noisy")

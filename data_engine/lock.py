@@ -71,7 +71,7 @@ def read_holder(workspace: Path) -> dict[str, Any] | None:
 
 
 def _is_current(path: Path) -> bool:
-    """Is the file that we locked still the one at `path`?  (Another process may have replaced it meanwhile.)"""
+    """Is the file that we locked still the one at `path`?  Another process may have replaced it meanwhile."""
     probe = FileLock(path, timeout=0)
     try:
         probe.acquire()

@@ -76,7 +76,9 @@ class Registry:
         if found is not None:
             return found
         self._ensure_model()
-        run = self.client.create_run(self.experiment_id(), tags={"mlflow.runName": f"model {model_id}", **tags})
+        run = self.client.create_run(
+            self.experiment_id(), tags={"mlflow.runName": f"model {model_id}", **tags}
+        )
         self.client.log_artifacts(run.info.run_id, str(folder), ARTIFACT_FOLDER)
         self.client.set_terminated(run.info.run_id)
         source = f"{run.info.artifact_uri}/{ARTIFACT_FOLDER}"
@@ -98,6 +100,11 @@ class Registry:
     def set_alias(self, alias: str, version: int) -> None:
         """Point an alias at a version (one transaction)."""
         self.client.set_registered_model_alias(self.model, alias, str(version))
+
+    def tag(self, version: int, **tags: str) -> None:
+        """Set tags of a version."""
+        for key, value in tags.items():
+            self.client.set_model_version_tag(self.model, str(version), key, value)
 
     def ensure_champion(self, base_folder: Path) -> Version:
         """The champion; an empty registry gets the base model as its first one."""
@@ -130,7 +137,7 @@ class Registry:
             raise UserError(f"{self.uri}: {self.model} has no previous champion to go back to")
         self.set_alias(CHAMPION, previous.version)
         self.client.delete_registered_model_alias(self.model, PREVIOUS)
-        self.client.set_model_version_tag(self.model, str(champion.version), "rolled_back", "true")
+        self.tag(champion.version, rolled_back="true")
         return champion, previous
 
     def folder(self, spec: str) -> Path:
@@ -146,7 +153,9 @@ class Registry:
         else:
             uri = f"models:/{self.model}@{spec}" if self.get(spec) is not None else None
         if uri is None:
-            raise UserError(f"{self.uri}: {self.model} has no version or alias {spec!r}; run `drive nightly` first")
+            raise UserError(
+                f"{self.uri}: {self.model} has no version or alias {spec!r}; run `drive nightly` first"
+            )
         mlflow.set_tracking_uri(self.uri)
         return Path(mlflow.artifacts.download_artifacts(uri))
 
@@ -159,12 +168,16 @@ class Registry:
         place = (self.workspace / "mlartifacts").resolve().as_uri() if local else None
         return str(self.client.create_experiment(self.model, artifact_location=place))
 
-    def log_night(self, night: str, params: Mapping[str, Any], metrics: Mapping[str, float], tags: Mapping[str, str]) -> str:
+    def log_night(
+        self, night: str, params: Mapping[str, Any], metrics: Mapping[str, float], tags: Mapping[str, str]
+    ) -> str:
         """Log one night as an MLflow run, once; returns the run id."""
         from mlflow.entities import Metric, Param, RunTag
 
         experiment = self.experiment_id()
-        found = self.client.search_runs([experiment], f"tags.night = '{night}' and attributes.status = 'FINISHED'")
+        found = self.client.search_runs(
+            [experiment], f"tags.night = '{night}' and attributes.status = 'FINISHED'"
+        )
         if found:
             return str(found[0].info.run_id)
         run = self.client.create_run(experiment, tags={"mlflow.runName": f"night {night}", "night": night})
@@ -222,7 +235,9 @@ def model_id_of(folder: Path) -> str:
     recorded = read_json(folder / "meta.json").get("sha256")
     actual = sha256_file(weights)
     if recorded is not None and recorded != actual:
-        raise UserError(f"{weights}: does not match the checksum in meta.json; the model is damaged, restore it")
+        raise UserError(
+            f"{weights}: does not match the checksum in meta.json; the model is damaged, restore it"
+        )
     return actual[:12]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drive.contracts import DT_S, F64, Bool, DriveLog
+from drive.contracts import DT_S, F64, Bool, DriveLog, Event
 from drive.geometry.boxes import centre_pose, overlap
 from drive.geometry.commands import agree
 from drive.geometry.se2 import to_local
@@ -18,10 +18,11 @@ from drive.geometry.se2 import to_local
 TTC_HORIZON_S = 3.0
 NEAR_M = 45.0
 JOIN_S = 1.0
+ONCOMING = "oncoming lane"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Finding:
     """One moment a rule found: span, severity in [0, 1] and the numbers behind it."""
 
     start_us: int
@@ -30,10 +31,10 @@ class Evidence:
     terms: Mapping[str, float] = field(default_factory=dict)
 
 
-Rule = Callable[..., list[Evidence]]
+Rule = Callable[..., list[Finding]]
 
 
-def hard_brake(log: DriveLog, decel_mps2: float = 4.0, window_s: float = 0.5) -> list[Evidence]:
+def hard_brake(log: DriveLog, decel_mps2: float = 4.0, window_s: float = 0.5) -> list[Finding]:
     """Mean deceleration over `window_s` above a bound: the same measure for 2 Hz and 10 Hz logs.
 
     The jump to standstill of a collision is not braking, so nothing after the first collision counts.
@@ -42,40 +43,45 @@ def hard_brake(log: DriveLog, decel_mps2: float = 4.0, window_s: float = 0.5) ->
     decel = _mean_decel(t_s, log.ego.speed_mps.astype(np.float64), window_s)
     mask = (decel > decel_mps2) & (t_s < _first_collision_s(log) - window_s)
     return [
-        _evidence(log, run, decel[run].max() / (2 * decel_mps2), decel_mps2=decel[run].max()) for run in _runs(mask, t_s)
+        _finding(log, run, decel[run].max() / (2 * decel_mps2), decel_mps2=decel[run].max())
+        for run in _runs(mask, t_s)
     ]
 
 
-def near_miss(log: DriveLog, ttc_s: float = 1.0, min_speed_mps: float = 2.0) -> list[Evidence]:
+def near_miss(log: DriveLog, ttc_s: float = 1.0, min_speed_mps: float = 2.0) -> list[Finding]:
     """Time to collision below a bound with a road user ahead, without contact."""
     ttc = time_to_collision(log)
     t_s = _seconds(log)
     moving = log.ego.speed_mps > min_speed_mps
     mask = (ttc < ttc_s) & moving & (t_s < _first_collision_s(log) - TTC_HORIZON_S)
-    return [_evidence(log, run, 1 - ttc[run].min() / (2 * ttc_s), ttc_s=ttc[run].min()) for run in _runs(mask, t_s)]
+    return [
+        _finding(log, run, 1 - ttc[run].min() / (2 * ttc_s), ttc_s=ttc[run].min()) for run in _runs(mask, t_s)
+    ]
 
 
-def collision(log: DriveLog) -> list[Evidence]:
+def collision(log: DriveLog) -> list[Finding]:
     """Contact with anything, as the criteria saw it."""
     return _from_events(log, ("collision",), 1.0)
 
 
-def off_road(log: DriveLog) -> list[Evidence]:
+def off_road(log: DriveLog) -> list[Finding]:
     """The car left the drivable lanes."""
-    return _from_events(log, ("outside_route_lanes", "off_road"), 0.9)
+    return _from_events(log, ("outside_route_lanes",), 0.9, lambda e: ONCOMING not in e.detail)
 
 
-def wrong_lane(log: DriveLog) -> list[Evidence]:
+def wrong_lane(log: DriveLog) -> list[Finding]:
     """The car drove in a lane of oncoming traffic."""
-    return _from_events(log, ("wrong_lane", "oncoming_lane"), 0.9)
+    return _from_events(log, ("outside_route_lanes",), 0.9, lambda e: ONCOMING in e.detail)
 
 
-def red_light(log: DriveLog) -> list[Evidence]:
+def red_light(log: DriveLog) -> list[Finding]:
     """The car passed a red light."""
     return _from_events(log, ("red_light",), 0.9)
 
 
-def stuck(log: DriveLog, min_s: float = 4.0, max_speed_mps: float = 0.2, label_moves_m: float = 4.0) -> list[Evidence]:
+def stuck(
+    log: DriveLog, min_s: float = 4.0, max_speed_mps: float = 0.2, label_moves_m: float = 4.0
+) -> list[Finding]:
     """The car stands although the expert, from the same state, would drive on."""
     step, t_s = log.plans.step, _seconds(log)
     if not len(step):
@@ -86,21 +92,21 @@ def stuck(log: DriveLog, min_s: float = 4.0, max_speed_mps: float = 0.2, label_m
     for run in _runs(stands, t_s[step]):
         span_s = float(t_s[step][run[-1]] - t_s[step][run[0]])
         if span_s >= min_s:
-            found.append(_evidence(log, step[run], span_s / (4 * min_s), standing_s=span_s))
+            found.append(_finding(log, step[run], span_s / (4 * min_s), standing_s=span_s))
     return found
 
 
-def disagreement(log: DriveLog, distance_m: float = 2.0, horizon_s: float = 3.0) -> list[Evidence]:
+def disagreement(log: DriveLog, distance_m: float = 2.0, horizon_s: float = 3.0) -> list[Finding]:
     """Mean distance between the plan and the expert's (or human's) trajectory over `horizon_s` above a bound."""
     error_m = plan_error(log, horizon_s)
     step = log.plans.step
     return [
-        _evidence(log, step[run], error_m[run].max() / (4 * distance_m), ade_m=error_m[run].max())
+        _finding(log, step[run], error_m[run].max() / (4 * distance_m), ade_m=error_m[run].max())
         for run in _runs(error_m > distance_m, _seconds(log)[step])
     ]
 
 
-def split_brain(log: DriveLog) -> list[Evidence]:
+def split_brain(log: DriveLog) -> list[Finding]:
     """The emitted driving command and the chosen trajectory contradict each other."""
     step, command = log.plans.step, log.plans.command
     told = (command >= 0).all(-1) & np.isfinite(log.plans.plan_ego).all((-2, -1))
@@ -109,7 +115,7 @@ def split_brain(log: DriveLog) -> list[Evidence]:
         speed = log.ego.speed_mps[step[told]]
         mask[told] = ~agree(command[told], log.plans.plan_ego[told], speed)
     mask |= log.plans.split_brain
-    return [_evidence(log, step[run], 0.5, steps=len(run)) for run in _runs(mask, _seconds(log)[step])]
+    return [_finding(log, step[run], 0.5, steps=len(run)) for run in _runs(mask, _seconds(log)[step])]
 
 
 RULES: dict[str, Rule] = {
@@ -124,7 +130,7 @@ RULES: dict[str, Rule] = {
     "split_brain": split_brain,
 }
 REAL_LOG_RULES = ("hard_brake", "near_miss", "disagreement", "split_brain")
-VIOLATIONS = ("collision", "off_road", "wrong_lane", "red_light")
+VIOLATION_EVENTS = ("collision", "outside_route_lanes", "red_light")
 
 
 def plan_error(log: DriveLog, horizon_s: float) -> F64:
@@ -199,18 +205,23 @@ def _runs(mask: Bool | Any, t_s: F64, join_s: float = JOIN_S) -> list[Any]:
     return np.split(hits, np.flatnonzero(np.diff(t_s[hits]) > join_s) + 1)
 
 
-def _evidence(log: DriveLog, steps: Any, severity: float, **terms: float) -> Evidence:
-    start, end = int(log.ego.t_us[steps[0]]), int(log.ego.t_us[steps[-1]])
-    return Evidence(start, end, float(np.clip(severity, 0, 1)), {k: float(v) for k, v in terms.items()})
+def _finding(log: DriveLog, at: Any, severity: float, **terms: float) -> Finding:
+    start, end = int(log.ego.t_us[at[0]]), int(log.ego.t_us[at[-1]])
+    return Finding(start, end, float(np.clip(severity, 0, 1)), {k: float(v) for k, v in terms.items()})
 
 
-def _from_events(log: DriveLog, prefixes: tuple[str, ...], severity: float) -> list[Evidence]:
-    """One piece of evidence per event whose kind starts with one of `prefixes`; repeats within JOIN_S are joined."""
-    times = sorted(e.t_us for e in log.events if e.kind.startswith(prefixes))
-    found: list[Evidence] = []
+def _from_events(
+    log: DriveLog,
+    prefixes: tuple[str, ...],
+    severity: float,
+    wanted: Callable[[Event], bool] = lambda _: True,
+) -> list[Finding]:
+    """One finding per event whose kind starts with one of `prefixes`; repeats within JOIN_S are joined."""
+    times = sorted(e.t_us for e in log.events if e.kind.startswith(prefixes) and wanted(e))
+    found: list[Finding] = []
     for t_us in times:
         if found and t_us - found[-1].end_us <= JOIN_S * 1e6:
-            found[-1] = Evidence(found[-1].start_us, t_us, severity)
+            found[-1] = Finding(found[-1].start_us, t_us, severity)
         else:
-            found.append(Evidence(t_us, t_us, severity))
+            found.append(Finding(t_us, t_us, severity))
     return found

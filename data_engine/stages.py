@@ -26,7 +26,12 @@ class Done:
 
 
 def run_stage(
-    night: Path, name: str, inputs: Mapping[str, Any], work: Callable[[Path], Mapping[str, Any]], *, resumes: bool
+    night: Path,
+    name: str,
+    inputs: Mapping[str, Any],
+    work: Callable[[Path], Mapping[str, Any]],
+    *,
+    resumes: bool,
 ) -> Done:
     """Run one stage unless its folder already holds the result for the same inputs.
 

@@ -1,13 +1,11 @@
 """Drives from several log folders as one collection."""
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from drive.contracts import DriveLog, LogMeta
 from drive.logs import list_drives, read_drive
-from drive.logs.layout import find_log
 
 
 @dataclass(frozen=True)
@@ -17,9 +15,19 @@ class DriveRef:
     root: Path
     meta: LogMeta
 
+    @property
+    def route(self) -> str:
+        """Town and route; drives of one route by different drivers share it."""
+        return route_name(self.meta)
+
     def read(self, images: bool = False) -> DriveLog:
         """Load the drive; images only on request."""
         return read_drive(self.root, self.meta.log_id, images=images)
+
+
+def route_name(meta: LogMeta) -> str:
+    """Name of the place a drive belongs to, for splits: "town/route"."""
+    return f"{meta.town}/{meta.route}"
 
 
 def collect(roots: Iterable[Path]) -> list[DriveRef]:
@@ -30,19 +38,3 @@ def collect(roots: Iterable[Path]) -> list[DriveRef]:
             for meta in list_drives(root):
                 found.setdefault(meta.log_id, DriveRef(root, meta))
     return [found[key] for key in sorted(found)]
-
-
-def link(refs: Iterable[DriveRef], root: Path) -> None:
-    """Make `root` a log folder that shows the given drives (relative links, no copies)."""
-    for ref in refs:
-        target = find_log(ref.root, ref.meta.log_id).resolve()
-        place = root / target.parent.name / target.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.is_symlink():
-            os.symlink(os.path.relpath(target, place.parent.resolve()), place)
-
-
-def read_all(refs: Iterable[DriveRef], images: bool = False) -> Iterator[DriveLog]:
-    """Load drives one after the other."""
-    for ref in refs:
-        yield ref.read(images)

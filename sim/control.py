@@ -19,11 +19,24 @@ SAFE_BRAKE = 0.8
 
 @dataclass(frozen=True)
 class VehicleGains:
-    """How pedals and wheel act: acceleration at full throttle, deceleration at full brake, steering-angle range."""
+    """How pedals and wheel act.
+
+    Attributes:
+        throttle_mps2, brake_mps2: Acceleration at full throttle, deceleration at full brake.
+        max_wheel_rad: Wheel angle at full steer.
+        curve: (speed km/h, share of max_wheel_rad available), ascending.
+    """
 
     throttle_mps2: float = 5.0
     brake_mps2: float = 8.0
     max_wheel_rad: float = math.radians(70.0)
+    curve: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+
+    def steer(self, wheel_rad: float, speed_mps: float) -> float:
+        """Steering input in [-1, 1] for a wheel angle."""
+        kmh, share = zip(*self.curve, strict=True)
+        most = self.max_wheel_rad * float(np.interp(abs(speed_mps) * 3.6, kmh, share))
+        return max(-1.0, min(1.0, wheel_rad / most))
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class Tracker:
         age = t_s - self._t0_s
         self._steer(path, speed_mps)
         accel = self._accel(path, speed_mps, age, dt_s)
-        steer = max(-1.0, min(1.0, self._wheel_rad / self._gains.max_wheel_rad))
+        steer = self._gains.steer(self._wheel_rad, speed_mps)
         if accel is None:
             return Pedals(0.0, HOLD_BRAKE, steer)
         if accel >= 0:

@@ -50,7 +50,7 @@ class FrontCamera:
         while True:
             for image in self._pending:
                 if image.frame == frame:
-                    self._pending = [i for i in self._pending if i.frame > frame]
+                    self._pending = [i for i in self._pending if i.frame >= frame]
                     self._last = _rgb(image)
                     return self._last
             left = until - time.monotonic()

@@ -61,9 +61,8 @@ def spawn_vehicles(world: carla.World, route: Route, count: int, seed: int) -> l
 
 
 def _is_car(blueprint: carla.ActorBlueprint) -> bool:
-    if not blueprint.has_attribute("base_type") or blueprint.id.startswith("vehicle.micro"):
-        return False
-    return str(blueprint.get_attribute("base_type")) in ("car", "van") and _attribute(blueprint, "special_type") == ""
+    base, special = _attribute(blueprint, "base_type"), _attribute(blueprint, "special_type")
+    return base in ("car", "van") and not special and not blueprint.id.startswith("vehicle.micro")
 
 
 def _attribute(blueprint: carla.ActorBlueprint, name: str) -> str:

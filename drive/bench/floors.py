@@ -1,5 +1,6 @@
 """Blind floors: policies that see the ego state and nothing else, printed beside every open-loop result."""
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,6 +11,9 @@ from drive.geometry.se2 import resample_poses, wrap
 HISTORY = 4
 KEY_DT_S = 0.5
 KEY_STEPS = 6
+HIDDEN = (32,)
+ALPHA = 30.0
+MAX_ITER = 500
 
 
 def single_plan(pose_ego: F64) -> Plan:
@@ -48,13 +52,17 @@ class ConstantVelocity:
         plans = []
         for o in observations:
             known = len(o.history_ego) > 1
-            velocity = -o.history_ego[-2, :2].astype(np.float64) / KEY_DT_S if known else np.array([o.speed_mps, 0.0])
+            velocity = (
+                -o.history_ego[-2, :2].astype(np.float64) / KEY_DT_S
+                if known
+                else np.array([o.speed_mps, 0.0])
+            )
             plans.append(single_plan(np.concatenate([times * velocity, np.zeros((STEPS, 1))], -1)))
         return plans
 
 
 def ego_features(observation: Observation) -> F64:
-    """Ego state as a vector: (HISTORY * 3 + 3,), past poses at 2 Hz (oldest repeated), speed, acceleration, yaw rate."""
+    """Past poses at 2 Hz (oldest repeated), speed, acceleration and yaw rate, float64 (HISTORY * 3 + 3,)."""
     past = observation.history_ego[:-1][-HISTORY:].astype(np.float64)
     if len(past) < HISTORY:
         first = past[:1] if len(past) else np.zeros((1, 3))
@@ -66,8 +74,8 @@ def ego_features(observation: Observation) -> F64:
 class EgoMLP:
     """Small perceptron on the ego state alone, as AD-MLP but without the (oracle) command.
 
-    It predicts the difference to constant speed and yaw rate at 0.5 s steps up to 3 s, so an untrained direction
-    falls back to plain extrapolation. Same data and seed give the same weights.
+    It predicts the difference to constant speed and yaw rate at 0.5 s steps up to 3 s, so an untrained
+    direction falls back to plain extrapolation. Same data and seed give the same weights.
     """
 
     name = "ego_mlp"
@@ -82,26 +90,41 @@ class EgoMLP:
         Raises:
             UserError: Fewer than 10 samples.
         """
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPRegressor
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
         if len(observations) < 10:
-            raise UserError(f"ego_mlp needs at least 10 training samples, got {len(observations)}; use more scenes")
+            raise UserError(
+                f"ego_mlp needs at least 10 training samples, got {len(observations)}; use more scenes"
+            )
         inputs = np.stack([ego_features(o) for o in observations])
         base = np.stack([_steady(o) for o in observations])
         gap = np.asarray(future_ego, np.float64) - base
         gap[..., 2] = wrap(gap[..., 2])
-        perceptron = MLPRegressor(hidden_layer_sizes=(64, 64), solver="lbfgs", alpha=10.0, max_iter=500, max_fun=50_000, random_state=seed)
+        perceptron = MLPRegressor(
+            hidden_layer_sizes=HIDDEN, solver="lbfgs", alpha=ALPHA, max_iter=MAX_ITER, random_state=seed
+        )
         model = make_pipeline(StandardScaler(), perceptron)
-        self._model = model.fit(inputs, gap.reshape(len(gap), -1))
+        with (
+            threadpool_limits(1),
+            warnings.catch_warnings(),
+        ):  # one thread: sums in one order, equal weights each time
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # lbfgs reports a stalled line search at the optimum
+            self._model = model.fit(inputs, gap.reshape(len(gap), -1))
         return self
 
     def plan(self, observations: Sequence[Observation], seed: int) -> list[Plan]:
         """One proposal per observation, interpolated to 0.1 s; the last second keeps the final velocity."""
         del seed
         if self._model is None:
-            raise UserError("ego_mlp is trained inside the benchmark: run `drive bench nuscenes --policy ego_mlp`")
+            raise UserError(
+                "ego_mlp is trained inside the benchmark: run `drive bench nuscenes --policy ego_mlp`"
+            )
         inputs = np.stack([ego_features(o) for o in observations])
         gap = self._model.predict(inputs).reshape(-1, KEY_STEPS, 3)  # type: ignore[attr-defined]
         return [single_plan(_dense(_steady(o) + g)) for o, g in zip(observations, gap, strict=True)]
@@ -116,7 +139,7 @@ def _steady(observation: Observation) -> F64:
 
 
 def _dense(key_poses: F64) -> F64:
-    """(6, 3) at 0.5 s -> (STEPS, 3) at 0.1 s, linear between the rows and from the origin, extrapolated to the end."""
+    """(6, 3) at 0.5 s -> (STEPS, 3) at 0.1 s, linear from the origin through the rows and beyond."""
     step = key_poses[-1] - key_poses[-2]
     extra = key_poses[-1] + step * np.arange(1, 3)[:, None]
     rows = np.concatenate([np.zeros((1, 3)), key_poses, extra])

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from drive.contracts import F64, U8, CameraModel, Observation, RouteHint, Turn
+from drive.contracts import F32, F64, I64, U8, CameraModel, Observation, RouteHint, Turn
 from drive.geometry.se2 import resample_poses, to_local, wrap
 from drive.score.openloop import KEY_DT_S
 
@@ -17,7 +17,7 @@ RouteSource = Literal["oracle", "none"]
 
 
 def observation_at(
-    t_us: F64,
+    t_us: I64,
     pose_world: F64,
     k: int,
     *,
@@ -27,7 +27,8 @@ def observation_at(
 ) -> Observation:
     """Observation at key frame k >= 1 from frames 0..k only, except a route hint of provenance "oracle".
 
-    Speed and yaw rate are extrapolated to now from the last two backward differences (one if there is only one).
+    Speed and yaw rate are extrapolated to now from the last two backward differences (one if there is only
+    one).
 
     Args:
         t_us: int64 (K,), times of the key frames.
@@ -58,7 +59,7 @@ def observation_at(
     )
 
 
-def ego_motion(t_us: F64, pose_world: F64) -> tuple[float, float, float]:
+def ego_motion(t_us: I64, pose_world: F64) -> tuple[float, float, float]:
     """Speed [m/s], acceleration [m/s2] and yaw rate [rad/s] at the last of at least two poses (K, 3)."""
     seconds = np.diff(t_us[-3:]) * 1e-6
     local = to_local(pose_world[-3:], pose_world[-1])
@@ -77,8 +78,8 @@ def ego_motion(t_us: F64, pose_world: F64) -> tuple[float, float, float]:
     return float(now), float(accel), float(rate[1] + turning * seconds[1] / 2)
 
 
-def history(t_us: F64, pose_world: F64) -> F64:
-    """Poses at -2, -1.5, ..., 0 s in the frame of the last one, float32 (H <= 5, 3); times before the first are left out."""
+def history(t_us: I64, pose_world: F64) -> F32:
+    """Poses at -2, -1.5, ..., 0 s, as far as known, in the frame of the last one: float32 (H <= 5, 3)."""
     seconds = (t_us - t_us[-1]) * 1e-6
     wanted = -KEY_DT_S * np.arange(HISTORY_ROWS - 1, -1, -1)
     reach = wanted >= seconds[0] - KEY_DT_S / 4

@@ -1,4 +1,4 @@
-"""Open-loop benchmark on nuScenes: L2 and collisions in both protocols, with blind floors in the same table."""
+"""Open-loop benchmark on nuScenes: L2 and collisions in both protocols, blind floors in the same table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from drive.bench.nuscenes_tables import (
     split_scenes,
 )
 from drive.bench.report import PROTOCOL, BenchReport, PolicyRow, SampleColumns
-from drive.contracts import DT_S, EGO_NUSCENES, F64, U8, Bool, CameraModel, Plan, Policy, UserError
+from drive.contracts import DT_S, EGO_NUSCENES, F64, U8, AgentKind, Bool, CameraModel, Plan, Policy, UserError
 from drive.geometry.se2 import to_local
 from drive.progress import Progress
 from drive.score.collision import collisions
@@ -59,20 +59,22 @@ def bench_nuscenes(
     split: str | None = None,
     images: Images | None = None,
     route: RouteSource = "oracle",
+    announce: Callable[[Mapping[str, tuple[int, int]]], None] | None = None,
 ) -> BenchReport:
     """Score a policy, and the floors beside it, against recorded driving.
 
-    Evaluated are the samples with an earlier key frame (for the speed) and a full 3 s future. The ego-status MLP
-    never trains on a scene of the evaluated split; for "all" it trains in five folds by scene.
+    Evaluated are the samples with an earlier key frame (for the speed) and a full 3 s future. The ego-status
+    MLP never trains on a scene of the evaluated split; for "all" it trains in five folds by scene.
 
     Args:
         dataroot: Folder with the table folder, maps/ and samples/.
         version: "v1.0-mini" or "v1.0-trainval".
         policy: What to score.
         split: "mini_val", "mini_train", "all" (mini), "val", "train" (trainval); None = the validation split.
-        images: "camera" = recorded CAM_FRONT, "rendered" = stand-in pictures drawn from boxes and the drivable
-            area; None = "camera" for policies that need images, else "none".
+        images: "camera" = recorded CAM_FRONT, "rendered" = stand-in pictures drawn from boxes and the
+            drivable area; None = "camera" for policies that need images, else "none".
         route: Route hint for the policy: "oracle" (from the recorded future) or "none"; floors use none.
+        announce: Told the missing sensor files (channel -> missing, expected) before the work starts.
 
     Raises:
         UserError: Wrong dataroot, version or split; no scene of the split in the tables; or the policy needs
@@ -84,22 +86,29 @@ def bench_nuscenes(
     if not scenes:
         raise UserError(f"{dataroot}: none of the scenes of {chosen} are in the {version} tables")
     missing = missing_files(scenes, dataroot)
+    if announce:
+        announce(missing)
     source_name: Images = (images or "camera") if policy.needs_images else "none"
-    source = _image_source(source_name, policy, missing, dataroot)
+    source = _image_source(source_name, policy, missing, dataroot, scenes)
     cases = tuple(case for scene in scenes for case in cases_of(scene))
     if not cases:
         raise UserError(f"{dataroot}: no sample of {chosen} has an earlier key frame and a full 3 s future")
     training = _training_scenes(nusc, version, chosen, scenes)
-    policies: dict[str, Policy] = {policy.name: policy} | {n: make() for n, make in FLOORS.items() if n != policy.name}
+    floors = {name: make() for name, make in FLOORS.items() if name != policy.name}
+    policies: dict[str, Policy] = {policy.name: policy} | floors
     truth_hit = np.stack([_collided(c, c.truth_ego) for c in cases])
     rows, columns = [], {}
     with Progress("bench", len(policies) * len(cases), "samples") as bar:
         for name, one in policies.items():
             floor = name in FLOORS
-            predicted = _predict(one, cases, training, None if floor else source, "none" if floor else route, bar)
+            predicted = _predict(
+                one, cases, training, None if floor else source, "none" if floor else route, bar
+            )
             columns[name] = _columns(cases, predicted)
             command = "not used" if floor else {"oracle": "oracle command", "none": "no command"}[route]
-            rows.append(_row(name, command, source_name if one.needs_images else "none", columns[name], truth_hit))
+            rows.append(
+                _row(name, command, source_name if one.needs_images else "none", columns[name], truth_hit)
+            )
     total, first = sum(len(s.tokens) for s in scenes), sum(min(1, len(s.tokens)) for s in scenes)
     return BenchReport(
         dataset="nuScenes",
@@ -125,7 +134,7 @@ def cases_of(scene: SceneTrack) -> list[Case]:
     out = []
     for k in range(1, len(scene.tokens) - FUTURE_STEPS):
         ahead = slice(k + 1, k + 1 + FUTURE_STEPS)
-        seen = scene.agents.valid[:, ahead].any(1)
+        seen = scene.agents.valid[:, ahead].any(1) & (scene.agents.kind != AgentKind.OBSTACLE)
         out.append(
             Case(
                 scene=scene,
@@ -140,19 +149,23 @@ def cases_of(scene: SceneTrack) -> list[Case]:
 
 
 def _image_source(
-    images: Images, policy: Policy, missing: Mapping[str, tuple[int, int]], dataroot: str | Path
+    images: Images,
+    policy: Policy,
+    missing: Mapping[str, tuple[int, int]],
+    dataroot: str | Path,
+    scenes: Sequence[SceneTrack],
 ) -> ImageSource | None:
     if images == "none":
         return None
     if images == "rendered":
         from drive.bench.stand_in import StandIn
 
-        return StandIn(dataroot)
+        return StandIn(dataroot, scenes)
     absent, expected = missing.get(CAMERA_CHANNEL, (0, 0))
     if absent:
         raise UserError(
-            f"{policy.name} needs images, but {absent} of {expected} {CAMERA_CHANNEL} files are missing under "
-            f"{dataroot}; download them, or use --images rendered for stand-in pictures"
+            f"{policy.name} needs images, but {absent} of {expected} {CAMERA_CHANNEL} files are missing "
+            f"under {dataroot}; download them, or use --images rendered for stand-in pictures"
         )
     return lambda scene, k: _camera_image(Path(dataroot), scene, k)
 
@@ -199,7 +212,11 @@ def _predict(
         batch = cases[i : i + BATCH]
         seen = [
             observation_at(
-                c.scene.t_us, c.scene.pose_world, c.k, route=route, image=source(c.scene, c.k) if source else None
+                c.scene.t_us,
+                c.scene.pose_world,
+                c.k,
+                route=route,
+                image=source(c.scene, c.k) if source else None,
             )
             for c in batch
         ]
@@ -230,7 +247,8 @@ def _predict_folds(
 def key_poses(plan: Plan | None) -> F64 | None:
     """The plan's poses at the six key frames, float64 (6, 3); None if the prediction failed.
 
-    Failed: no plan, a plan the policy itself replaced ("fallback"), too short, another spacing, or not finite.
+    Failed: no plan, a plan the policy itself replaced ("fallback"), too short, another spacing, or not
+        finite.
     """
     if plan is None or "fallback" in plan.flags or abs(plan.best.dt_s - DT_S) > 1e-9:
         return None
@@ -243,10 +261,12 @@ def _columns(cases: Sequence[Case], plans: Sequence[Plan | None]) -> SampleColum
     failed = np.array([p is None for p in poses])
     nothing = np.full(FUTURE_STEPS, np.nan)
     l2 = [
-        nothing if p is None else displacement(p[:, :2], c.truth_ego[:, :2]) for c, p in zip(cases, poses, strict=True)
+        nothing if p is None else displacement(p[:, :2], c.truth_ego[:, :2])
+        for c, p in zip(cases, poses, strict=True)
     ]
     hit = [
-        np.ones(FUTURE_STEPS, bool) if p is None else _collided(c, p) for c, p in zip(cases, poses, strict=True)
+        np.ones(FUTURE_STEPS, bool) if p is None else _collided(c, p)
+        for c, p in zip(cases, poses, strict=True)
     ]
     return SampleColumns(
         token=tuple(c.scene.tokens[c.k] for c in cases),

@@ -21,9 +21,20 @@ SPLITS: Mapping[str, Mapping[str, str]] = {
 }
 DEFAULT_SPLIT = {"v1.0-mini": "mini_val", "v1.0-trainval": "val"}
 TABLES = (
-    "scene sample sample_data sample_annotation ego_pose instance category calibrated_sensor sensor log map "
-    "attribute visibility"
-).split()
+    "scene",
+    "sample",
+    "sample_data",
+    "sample_annotation",
+    "ego_pose",
+    "instance",
+    "category",
+    "calibrated_sensor",
+    "sensor",
+    "log",
+    "map",
+    "attribute",
+    "visibility",
+)
 _KINDS = (
     ("vehicle.bicycle", AgentKind.CYCLIST),
     ("vehicle.motorcycle", AgentKind.CYCLIST),
@@ -31,12 +42,14 @@ _KINDS = (
     ("vehicle.emergency.police", AgentKind.CAR),
     ("vehicle.", AgentKind.TRUCK),
     ("human.", AgentKind.PEDESTRIAN),
+    ("movable_object.", AgentKind.OBSTACLE),
+    ("static_object.", AgentKind.OBSTACLE),
 )
 
 
 @dataclass(frozen=True)
 class CameraFrame:
-    """Where the front camera's key frame is: file, intrinsics (3, 3) and camera_from_ego (4, 4), size (w, h)."""
+    """Front-camera key frame: file, intrinsics (3, 3), camera_from_ego (4, 4), size (width, height)."""
 
     file: str
     intrinsics: F64
@@ -55,7 +68,7 @@ class SceneTrack:
         tokens: K sample tokens.
         t_us: int64 (K,).
         pose_world: float64 (K, 3), ego_pose of LIDAR_TOP (rear axle).
-        agents: Annotated vehicles, cyclists and pedestrians over the K key frames.
+        agents: Everything annotated over the K key frames.
         frames: K front-camera frames.
         files: Per key frame, channel -> file relative to the dataroot.
     """
@@ -79,7 +92,9 @@ def check_request(dataroot: str | Path, version: str, split: str | None) -> str:
     """
     root = Path(dataroot)
     if not root.is_dir():
-        raise UserError(f"--dataroot {root}: no such folder; give the folder that holds v1.0-mini or v1.0-trainval")
+        raise UserError(
+            f"--dataroot {root}: no such folder; give the folder that holds v1.0-mini or v1.0-trainval"
+        )
     if version not in SPLITS:
         near = get_close_matches(version, SPLITS, 1)
         raise UserError(f"--version {version}: must be one of {', '.join(SPLITS)}{_hint(near)}")
@@ -137,7 +152,7 @@ def yaw_of(rotation: Sequence[float]) -> float:
 
 
 def kind_of(category: str) -> AgentKind | None:
-    """Road-user class of a nuScenes category; None for things that are not road users (barriers, cones, debris)."""
+    """Class of a nuScenes category (barriers, cones and debris are OBSTACLE); None for animals."""
     return next((kind for prefix, kind in _KINDS if category.startswith(prefix)), None)
 
 
@@ -158,7 +173,8 @@ def _read_scene(nusc: "NuScenes", scene: Mapping[str, Any]) -> SceneTrack:
         agents=_read_agents(nusc, samples),
         frames=tuple(_camera_frame(nusc, s) for s in samples),
         files=tuple(
-            {channel: nusc.get("sample_data", t)["filename"] for channel, t in s["data"].items()} for s in samples
+            {channel: nusc.get("sample_data", t)["filename"] for channel, t in s["data"].items()}
+            for s in samples
         ),
     )
 
@@ -183,7 +199,9 @@ def _camera_frame(nusc: "NuScenes", sample: Mapping[str, Any]) -> CameraFrame:
     camera_from_ego[:3, :3] = ego_from_camera.T
     camera_from_ego[:3, 3] = -ego_from_camera.T @ np.array(mount["translation"])
     intrinsics = np.array(mount["camera_intrinsic"], np.float64)
-    return CameraFrame(data["filename"], intrinsics, camera_from_ego, (int(data["width"]), int(data["height"])))
+    return CameraFrame(
+        data["filename"], intrinsics, camera_from_ego, (int(data["width"]), int(data["height"]))
+    )
 
 
 def _read_agents(nusc: "NuScenes", samples: Sequence[Mapping[str, Any]]) -> AgentTracks:

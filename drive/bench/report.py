@@ -7,8 +7,9 @@ from typing import Any
 from drive.score.openloop import HorizonValues
 
 PROTOCOL = (
-    "open loop, nuScenes key frames by index (0.5 s nominal); L2 of the rear axle; oriented boxes of vehicles, "
-    "cyclists and pedestrians, ego 4.084 x 1.85 m; a failed prediction costs 100 m and a collision in strict columns"
+    "open loop, nuScenes key frames by index (0.5 s nominal); L2 of the rear axle, at the horizon (UniAD) "
+    "and averaged up to it (ST-P3, VAD); oriented boxes of vehicles, cyclists and pedestrians, ego "
+    "4.084 x 1.85 m; strict: a failed prediction costs 100 m and a collision"
 )
 
 
@@ -69,7 +70,8 @@ class BenchReport:
         without_history, without_future: Samples left out (no earlier key frame; no full 3 s future).
         evaluated: Samples in every row, = samples - without_history - without_future.
         missing_files: Sensor channel -> (missing, expected) key-frame files.
-        truth_collision_steps: Steps in which the recorded ego itself overlaps a box, by sample and step: their count.
+        truth_collision_steps: Steps in which the recorded ego itself overlaps a box, by sample and step:
+            their count.
         truth_steps: All evaluated steps.
         floor_training: How the ego-status MLP was trained.
         rows: The policy first, then the floors.

@@ -85,7 +85,7 @@ def _dispatch(arguments: list[str]) -> int:
         near = get_close_matches(command, COMMANDS, 1)
         tail = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
         raise UserError(f"drive: unknown command {command!r}; {tail}")
-    args = build_parser(command).parse_args(rest)
+    args = build_parser(command).parse_intermixed_args(rest)
     args.command = command
     output.check_json_path(args)
     signal.signal(signal.SIGTERM, _terminate)

@@ -1,0 +1,1 @@
+"""Training samples from recorded drives: selection, cache, split, augmentation and batches."""

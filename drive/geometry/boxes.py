@@ -28,7 +28,7 @@ def corners(pose: Any, size_m: Any) -> F64:
 
 
 def overlap(pose_a: Any, size_a: Any, pose_b: Any, size_b: Any) -> Bool:
-    """Do boxes a and b overlap (touching counts)?  Shapes as in `corners`, broadcast together; returns bool (...)."""
+    """Do boxes a and b overlap (touching counts)?  Shapes as in `corners`, broadcast; bool (...)."""
     a, b = np.asarray(pose_a, np.float64), np.asarray(pose_b, np.float64)
     sa, sb = np.asarray(size_a, np.float64) / 2, np.asarray(size_b, np.float64) / 2
     dx, dy, dyaw = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1], b[..., 2] - a[..., 2]

@@ -9,7 +9,8 @@ from drive.contracts import F64
 
 def wrap(angle_rad: Any) -> Any:
     """Wrap angles to [-pi, pi)."""
-    return (np.asarray(angle_rad) + np.pi) % (2 * np.pi) - np.pi
+    turned = (np.asarray(angle_rad) + np.pi) % (2 * np.pi)
+    return np.where(turned >= 2 * np.pi, 0.0, turned)[()] - np.pi  # the remainder of -1e-16 rounds up to 2 pi
 
 
 def to_local(pose_world: Any, origin_world: Any) -> F64:
@@ -47,10 +48,14 @@ def to_world(pose_local: Any, origin_world: Any) -> F64:
 
 
 def resample_poses(pose: Any, t_s: Any, at_s: Any) -> F64:
-    """Interpolate poses (N, 3) given at times t_s (N,) linearly at times at_s (M,); yaw along the short way."""
+    """Interpolate poses (N, 3) at times t_s (N,) linearly at times at_s (M,); yaw along the short way."""
     pose = np.asarray(pose, np.float64)
     yaw = np.unwrap(pose[:, 2])
-    columns = [np.interp(at_s, t_s, pose[:, 0]), np.interp(at_s, t_s, pose[:, 1]), wrap(np.interp(at_s, t_s, yaw))]
+    columns = [
+        np.interp(at_s, t_s, pose[:, 0]),
+        np.interp(at_s, t_s, pose[:, 1]),
+        wrap(np.interp(at_s, t_s, yaw)),
+    ]
     return np.stack(columns, -1)
 
 

@@ -23,7 +23,7 @@ def split_name(dataset: str) -> str:
 
 
 def log_folders(root: Path) -> list[Path]:
-    """Folders of all logs below `root` in name order; `root` may also be a py123d data root (with logs/ inside).
+    """Folders of all logs below `root` in name order; `root` may also be a py123d data root.
 
     Raises:
         UserError: `root` is not a folder.
@@ -32,7 +32,9 @@ def log_folders(root: Path) -> list[Path]:
         raise UserError(f"{root}: no such log folder; write or ingest logs there first")
     found = [path.parent for path in root.glob(f"*/*/{SYNC}.arrow")]
     found += [path.parent for path in root.glob(f"logs/*/*/{SYNC}.arrow")]
-    return sorted((path for path in found if not path.name.startswith(".")), key=lambda path: (path.name, str(path)))
+    return sorted(
+        (path for path in found if not path.name.startswith(".")), key=lambda path: (path.name, str(path))
+    )
 
 
 def find_log(root: Path, log_id: str) -> Path:
@@ -46,5 +48,7 @@ def find_log(root: Path, log_id: str) -> Path:
         raise UserError(f"{root}: no log named {log_id!r}; `drive check {root}` lists what is there")
     if len(found) > 1:
         where = " and ".join(str(path.relative_to(root)) for path in found)
-        raise UserError(f"{root}: {log_id!r} is ambiguous ({where}); keep each dataset version in its own root")
+        raise UserError(
+            f"{root}: {log_id!r} is ambiguous ({where}); keep each dataset version in its own root"
+        )
     return found[0]

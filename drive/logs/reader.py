@@ -33,7 +33,7 @@ def list_drives(root: Path) -> list[LogMeta]:
 
 
 def read_meta(folder: Path) -> LogMeta:
-    """Identity of the log in `folder`; a log that was not recorded by us was driven by a human in the real world."""
+    """Identity of the log in `folder`; a log not recorded by us was driven by a human."""
     if (folder / f"{SCENE}.arrow").exists():
         return LogMeta(**columns.read_metadata(folder / f"{SCENE}.arrow")["metadata"]["meta"])
     about = columns.read_metadata(folder / f"{SYNC}.arrow")
@@ -55,8 +55,8 @@ def read_meta(folder: Path) -> LogMeta:
 def read_drive(root: Path, log_id: str, images: bool = True) -> DriveLog:
     """Read one log.
 
-    A recorded drive comes back exactly as it was given to `write_drive` (float64 bit for bit). A py123d log of a
-    dataset comes back with one step a synchronised frame, as described in `recorded.read_recorded`.
+    A recorded drive comes back exactly as it was given to `write_drive` (float64 bit for bit). A py123d log
+    of a dataset comes back with one step a synchronised frame, as described in `recorded.read_recorded`.
 
     Args:
         root: Folder of logs.
@@ -73,7 +73,9 @@ def read_drive(root: Path, log_id: str, images: bool = True) -> DriveLog:
         return read_recorded(folder, read_meta(folder), images)
     about = columns.read_metadata(folder / f"{SCENE}.arrow")["metadata"]
     if about["format"] != FORMAT:
-        raise UserError(f"{folder}: log format {about['format']}, this version reads {FORMAT}; record the log again")
+        raise UserError(
+            f"{folder}: log format {about['format']}, this version reads {FORMAT}; record the log again"
+        )
     scene = columns.decode(columns.open_table(folder / f"{SCENE}.arrow")["data"][0].as_py())
     ego_metadata = columns.read_metadata(folder / f"{EGO}.arrow")
     return DriveLog(
@@ -95,7 +97,9 @@ def ego_size(metadata: dict[str, Any]) -> EgoSize:
 
 
 def _read_ego(folder: Path, scene: dict[str, Any]) -> EgoTrack:
-    table = columns.open_table(folder / f"{EGO}.arrow")
+    path = folder / f"{EGO}.arrow"
+    table = columns.open_table(path)
+    _expect_rows(path, table.num_rows, len(scene["ego_yaw_rad"]))
     pose = columns.fixed_width(table["imu_se3"], 7)
     motion = columns.fixed_width(table["dynamic_state_se3"], 9).astype(np.float32)
     return EgoTrack(
@@ -111,7 +115,7 @@ def read_boxes(folder: Path) -> tuple[Any, ...]:
     """All boxes of a log as flat columns.
 
     Returns:
-        row int (B,) into the file's rows, box float64 (B, 10) py123d's [x y z qw qx qy qz length width height],
+        row int (B,) into the file's rows, box float64 (B, 10) [x y z qw qx qy qz length width height],
         token (B,) strings, label int (B,), velocity_world float64 (B, 3), and the rows' times int64 (R,).
     """
     table = columns.open_table(folder / f"{BOXES}.arrow").combine_chunks()
@@ -134,6 +138,7 @@ def _offsets(column: Any) -> Any:
 def _read_agents(folder: Path, scene: dict[str, Any]) -> AgentTracks:
     row, box, token, _, velocity, times = read_boxes(folder)
     ids = scene["agent_ids"]
+    _expect_rows(folder / f"{BOXES}.arrow", len(times), scene["agent_yaw_rad"].shape[1])
     shape = (len(ids), len(times))
     pose, speed, valid = np.zeros((*shape, 3)), np.zeros(shape, np.float32), np.zeros(shape, bool)
     order = np.argsort(ids, kind="stable")
@@ -151,15 +156,21 @@ def _read_plans(folder: Path, scene: dict[str, Any], cameras: dict[str, int]) ->
     rows = [columns.decode(raw.as_py()) for raw in columns.open_table(path)["data"]] if path.exists() else []
     sync = columns.open_table(folder / f"{SYNC}.arrow")
     step = np.flatnonzero(columns.row_index(sync, PLAN) >= 0)
+    _expect_rows(path, len(rows), len(step))
+    images = {name: read_images(folder / f"{CAMERA_KEYS[name]}.arrow") for name in cameras}
+    for name, frames in images.items():
+        _expect_rows(folder / f"{CAMERA_KEYS[name]}.arrow", len(frames), len(step))
 
     def stack(name: str, dtype: type, shape: tuple[int, ...] = ()) -> Any:
         return np.array([row[name] for row in rows], dtype).reshape(len(rows), *shape)
 
     return PlanSteps(
         step=step.astype(np.int32),
-        images={name: read_images(folder / f"{CAMERA_KEYS[name]}.arrow") for name in cameras},
+        images=images,
         cameras={
-            name: CameraModel(model["intrinsics"], model["camera_from_ego"], (model["size_px"][0], model["size_px"][1]))
+            name: CameraModel(
+                model["intrinsics"], model["camera_from_ego"], (model["size_px"][0], model["size_px"][1])
+            )
             for name, model in scene["cameras"].items()
         },
         turn=stack("turn", np.int32),
@@ -175,6 +186,11 @@ def _read_plans(folder: Path, scene: dict[str, Any], cameras: dict[str, int]) ->
     )
 
 
+def _expect_rows(path: Path, have: int, want: int) -> None:
+    if have != want:
+        raise UserError(f"{path}: holds {have} of {want} rows; run `drive check` and record the log again")
+
+
 def read_images(path: Path) -> U8:
     """Decode all images of a camera stored as PNG or JPEG bytes, uint8 (D, H, W, 3) RGB.
 
@@ -187,7 +203,9 @@ def read_images(path: Path) -> U8:
     for row in range(len(data)):
         image = _decode(data[row].as_py(), path, row)
         if image.shape != first.shape:
-            raise UserError(f"{path} row {row}: image is {image.shape}, the first is {first.shape}; record again")
+            raise UserError(
+                f"{path} row {row}: image is {image.shape}, the first is {first.shape}; record again"
+            )
         out[row] = image
     return out
 

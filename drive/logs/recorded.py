@@ -53,11 +53,11 @@ def read_recorded(folder: Path, meta: LogMeta, images: bool) -> DriveLog:
     """Read a dataset's log.
 
     Steps are the synchronised frames (2 Hz key frames for nuScenes); planning steps are those at about 2 Hz.
-    `label_ego` is the recorded ego motion, interpolated at 0.1 s; rows after the end of the log are NaN. Turn and
-    target points come from the same recorded future, hence provenance "oracle". Ego speed, acceleration and yaw
-    rate are the recorded ones where the log says they were measured (CAN bus), else differences of this and
-    earlier poses, so nothing of the future leaks into them; the first step's are then 0. The speed limit is the
-    legal default of the place. Only the front camera is read, and only if no frame lacks it.
+    `label_ego` is the recorded ego motion, interpolated at 0.1 s; rows after the end of the log are NaN. Turn
+    and target points come from the same recorded future, hence provenance "oracle". Ego speed, acceleration
+    and yaw rate are the recorded ones where the log says they were measured (CAN bus), else differences of
+    this and earlier poses, so nothing of the future leaks into them; the first step's are then 0. The speed
+    limit is the legal default of the place. Only the front camera is read, and only if no frame lacks it.
 
     Raises:
         UserError: a modality is missing or damaged, or an image file is not where the log says.
@@ -76,7 +76,9 @@ def read_recorded(folder: Path, meta: LogMeta, images: bool) -> DriveLog:
                     for k in range(len(frames))])  # fmt: skip
     plans = _plans(ego, gap, _speed_limit(meta.town))
     if images and meta.image_kind == "camera":
-        plans = _with_front_camera(folder, plans, columns.row_index(sync, CAMERA_KEYS["front"])[frames], about)
+        plans = _with_front_camera(
+            folder, plans, columns.row_index(sync, CAMERA_KEYS["front"])[frames], about
+        )
     route = ego.pose_world[:, :2].copy()
     return DriveLog(meta, ego, agents, size, plans, route, None)
 
@@ -87,10 +89,11 @@ def source_metadata(folder: Path) -> dict[str, Any]:
     return dict(columns.read_metadata(path)["metadata"]) if path.exists() else {}
 
 
-def yaw_of(quaternion: F64) -> F64:
+def yaw_of(quaternion: Any) -> F64:
     """Yaw (...) of quaternions (..., 4) [w x y z]."""
-    w, x, y, z = np.moveaxis(quaternion, -1, 0)
-    return np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    w, x, y, z = np.moveaxis(np.asarray(quaternion, np.float64), -1, 0)
+    yaw: F64 = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return yaw
 
 
 def _read_ego(folder: Path, rows: I64, measured: bool) -> EgoTrack:
@@ -131,8 +134,7 @@ def causal_motion(t_us: I64, pose_world: F64) -> F64:
 def _read_agents(folder: Path, rows: I64) -> AgentTracks:
     steps = len(rows)
     if not (folder / f"{BOXES}.arrow").exists():
-        return AgentTracks(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 2), np.float32),
-                           np.zeros((0, steps, 3)), np.zeros((0, steps), np.float32), np.zeros((0, steps), bool))  # fmt: skip
+        return no_agents(steps)
     row, box, token, label, velocity, times = read_boxes(folder)
     step_of_row = np.full(len(times), -1)
     step_of_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
@@ -145,13 +147,31 @@ def _read_agents(folder: Path, rows: I64) -> AgentTracks:
     pose[n, step] = np.column_stack([box[:, 0], box[:, 1], yaw_of(box[:, 3:7])])
     speed[n, step] = np.nan_to_num(np.hypot(velocity[:, 0], velocity[:, 1]))
     valid[n, step] = True
-    kinds = agent_kinds(columns.read_metadata(folder / f"{BOXES}.arrow")["box_detection_label_class"], label[first])
+    kinds = agent_kinds(
+        columns.read_metadata(folder / f"{BOXES}.arrow")["box_detection_label_class"], label[first]
+    )
     ids = np.arange(1, len(first) + 1, dtype=np.int32)
     return AgentTracks(ids, kinds, box[first, 7:9].astype(np.float32), pose, speed, valid)
 
 
+def no_agents(steps: int) -> AgentTracks:
+    """Tracks of nobody over `steps` steps."""
+    none, shape = np.zeros(0, np.int32), (0, steps)
+    return AgentTracks(none, none, np.zeros((0, 2), np.float32), np.zeros((*shape, 3)),
+                       np.zeros(shape, np.float32), np.zeros(shape, bool))  # fmt: skip
+
+
+def no_plans() -> PlanSteps:
+    """No planning steps, as of a human driver."""
+    none, poses = np.zeros(0, np.int32), np.zeros((0, STEPS, 3), np.float32)
+    pairs, reals = np.zeros((0, 2), np.int32), np.zeros(0, np.float32)
+    targets, aux = np.zeros((0, 2, 2), np.float32), np.zeros((0, 3), np.float32)
+    flags = np.zeros(0, bool)
+    return PlanSteps(none, {}, {}, none, targets, reals, "oracle", poses, poses, pairs, pairs, aux, flags)
+
+
 def lead_gap_m(ego: EgoTrack, agents: AgentTracks, step: int, front_m: float, width_m: float) -> float:
-    """Bumper-to-bumper distance to the nearest road user straight ahead, at most 60 m (also if there is none)."""
+    """Bumper-to-bumper distance to the nearest road user straight ahead, at most 60 m."""
     here = agents.valid[:, step] & (agents.kind != AgentKind.OBSTACLE)
     if not here.any():
         return FAR_M
@@ -246,7 +266,9 @@ def _with_front_camera(folder: Path, plans: PlanSteps, rows: I64, about: dict[st
     path = folder / f"{CAMERA_KEYS['front']}.arrow"
     data = columns.open_table(path)["data"]
     images = np.stack([_load(data[int(rows[k])].as_py(), path, about) for k in plans.step])
-    return PlanSteps(**{**plans.__dict__, "images": {"front": images}, "cameras": {"front": camera_model(path)}})
+    return PlanSteps(
+        **{**plans.__dict__, "images": {"front": images}, "cameras": {"front": camera_model(path)}}
+    )
 
 
 def camera_model(path: Path) -> CameraModel:

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,15 +26,16 @@ WHEEL_BASE_M = 2.86
 
 
 def write_drive(root: Path, log: DriveLog) -> Path:
-    """Write one drive to `root/<dataset>_train/<log_id>/`, replacing an older one; equal drives give equal bytes.
+    """Write one drive to `root/<dataset>_train/<log_id>/`, replacing an older one.
 
     Files of the log, all readable with py123d's SceneAPI:
       ego_state_se3, box_detections_se3   T rows; the boxes of a step are its valid agents
       camera.pcam_*                       D rows of PNG (lossless)
-      custom.nightdrive                   1 row: route, road, events, cameras, and what SE(3) columns cannot hold
-                                          to the last bit (yaw angles) or at all (the table of agents)
+      custom.nightdrive                   1 row: route, road, events, cameras, and what SE(3) columns hold
+                                          not to the last bit (yaw angles) or not at all (table of agents)
       custom.nightdrive_plan              D rows: hints, labels, plans, commands
       sync                                T rows that point into the others
+    Equal drives give equal bytes.
 
     Args:
         root: Folder of logs; made if absent.
@@ -46,35 +49,46 @@ def write_drive(root: Path, log: DriveLog) -> Path:
     """
     _validate(log)
     folder = Path(root) / split_name(log.meta.dataset) / log.meta.log_id
-    with new_folder(folder) as temp:
-        write_py123d(temp, folder, log)
+    from py123d.datatypes import LogMetadata
+
+    metadata = LogMetadata(log.meta.dataset, folder.parent.name, folder.name, log.meta.town)
+    with new_folder(folder) as temp, open_writer(temp, metadata, "png_binary") as writer:
+        modalities = _Modalities(log)
+        for step in range(len(log.ego.t_us)):
+            writer.write_sync(modalities.at(step))
     return folder
 
 
-def write_py123d(temp: Path, folder: Path, log: DriveLog) -> None:
-    """Write the log's files into `temp` with the names and ids they have in `folder`."""
+@contextmanager
+def open_writer(folder: Path, metadata: Any, camera_store: str) -> Iterator[Any]:
+    """Yield py123d's log writer; after the block the log's files lie directly in `folder`.
+
+    Args:
+        folder: Existing empty folder.
+        metadata: py123d LogMetadata.
+        camera_store: "png_binary" or "path", as in py123d's LogWriterConfig.
+    """
     from py123d.api.scene.arrow.arrow_log_writer import ArrowLogWriter
     from py123d.api.scene.arrow.utils.log_writer_config import LogWriterConfig
-    from py123d.datatypes import LogMetadata
 
-    # The driven route is left out: py123d stamps it with the wall clock, and equal drives shall give equal bytes.
-    config = LogWriterConfig(camera_store_option="png_binary", write_route=False)
-    writer = ArrowLogWriter(config, logs_root=temp, sensors_root=temp)
-    writer.reset(LogMetadata(log.meta.dataset, folder.parent.name, folder.name, log.meta.town))
-    modalities = _Modalities(log)
-    for step in range(len(log.ego.t_us)):
-        writer.write_sync(modalities.at(step))
+    # No driven route: py123d stamps it with the wall clock, and equal drives shall give equal bytes.
+    config = LogWriterConfig(camera_store_option=camera_store, write_route=False)
+    writer = ArrowLogWriter(config, logs_root=folder, sensors_root=folder)
+    writer.reset(metadata)
+    yield writer
     writer.close()
-    nested = temp / folder.parent.name
-    for file in sorted((nested / folder.name).iterdir()):
-        file.rename(temp / file.name)
+    nested = folder / metadata.split
+    for file in sorted((nested / metadata.log_name).iterdir()):
+        file.rename(folder / file.name)
     shutil.rmtree(nested)
 
 
 def _validate(log: DriveLog) -> None:
     name = log.meta.log_id
     if not re.fullmatch(r"[\w][\w.+=@-]*", name) or not re.fullmatch(r"[\w-]+", log.meta.dataset):
-        raise UserError(f"log id {name!r}, dataset {log.meta.dataset!r}: use letters, digits and . + = @ _ - only")
+        raise UserError(
+            f"log id {name!r}, dataset {log.meta.dataset!r}: use letters, digits and . + = @ _ - only"
+        )
     if not len(log.ego.t_us):
         raise UserError(f"log {name}: has no steps; record at least one")
     if (np.diff(log.ego.t_us) <= 0).any():
@@ -82,12 +96,13 @@ def _validate(log: DriveLog) -> None:
     steps = log.plans.step
     if len(steps) and ((np.diff(steps) <= 0).any() or steps[0] < 0 or steps[-1] >= len(log.ego.t_us)):
         raise UserError(f"log {name}: planning steps must increase and lie within the drive's steps")
-    if log.agents.valid.shape[1] != len(log.ego.t_us) or len(set(log.agents.ids.tolist())) != len(log.agents.ids):
+    ids = log.agents.ids
+    if log.agents.valid.shape[1] != len(log.ego.t_us) or len(np.unique(ids)) != len(ids):
         raise UserError(f"log {name}: agents need unique ids and one column per ego step")
     unknown = sorted((set(log.plans.images) | set(log.plans.cameras)) - CAMERA_KEYS.keys())
     if unknown or set(log.plans.images) - set(log.plans.cameras):
-        raise UserError(f"log {name}: cameras {unknown or sorted(log.plans.images)} need a model and one of the names "
-                        + ", ".join(CAMERA_KEYS))  # fmt: skip
+        who, names = unknown or sorted(log.plans.images), ", ".join(CAMERA_KEYS)
+        raise UserError(f"log {name}: cameras {who} need a model and one of the names {names}")
 
 
 class _Modalities:
@@ -142,7 +157,10 @@ class _Modalities:
         motion = np.zeros(9)
         motion[[0, 3, 8]] = ego.speed_mps[step], ego.accel_mps2[step], ego.yaw_rate_radps[step]
         return EgoStateSE3.from_imu(
-            _pose(ego.pose_world[step], 0.0), self._ego_metadata, time, DynamicStateSE3.from_array(motion, copy=False)
+            _pose(ego.pose_world[step], 0.0),
+            self._ego_metadata,
+            time,
+            DynamicStateSE3.from_array(motion, copy=False),
         )
 
     def _boxes(self, step: int, time: Any) -> Any:

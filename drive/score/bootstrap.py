@@ -35,7 +35,9 @@ def interval(values: Sequence[float] | F64, seed: int, n: int = 10_000) -> Inter
     return Interval(float(data.mean()), float(low), float(high))
 
 
-def paired_bootstrap(a: Sequence[float] | F64, b: Sequence[float] | F64, seed: int, n: int = 10_000) -> Interval:
+def paired_bootstrap(
+    a: Sequence[float] | F64, b: Sequence[float] | F64, seed: int, n: int = 10_000
+) -> Interval:
     """95 % interval of mean(a - b), where a[i] and b[i] are the same case (route and seed, or sample).
 
     Pairing removes the spread between cases, so a small but steady difference can be told from noise.

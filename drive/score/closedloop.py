@@ -1,4 +1,4 @@
-"""Closed-loop scores from infraction counts: CARLA leaderboard 2.0 and 2.1, and the success rule of Bench2Drive."""
+"""Closed-loop scores from infraction counts: CARLA leaderboard 2.0 and 2.1, and Bench2Drive's success."""
 
 import math
 import re
@@ -58,15 +58,17 @@ def driving_score(
 ) -> float:
     """Driving score of one route.
 
-    2.0: completion x product of factor^count; 2.1: completion / (1 + sum of cost x count). Keys without a factor
-    (route_dev, vehicle_blocked, route_timeout) end the route, so they cost completion and nothing more.
+    2.0: completion x product of factor^count; 2.1: completion / (1 + sum of cost x count). Keys without a
+    factor (route_dev, vehicle_blocked, route_timeout) end the route, so they cost completion and nothing
+    more.
 
     Args:
         route_completion: Share of the route that was driven, in percent.
         infractions: Leaderboard infraction key (see INFRACTIONS) -> count.
         rule: Leaderboard version.
         outside_lanes_pct: Share of the driven route outside the route's lanes, removed from the score.
-        min_speed_pct: Mean speed against traffic, capped at 100; 100 means "not penalised", as Bench2Drive does.
+        min_speed_pct: Mean speed against traffic, capped at 100; 100 means "not penalised", as Bench2Drive
+            does.
 
     Returns:
         Score in [0, 100].
@@ -104,7 +106,8 @@ class SuiteScore:
     Attributes:
         driving_score: Mean over planned routes, in [0, 100].
         success_rate: Share of planned routes with success.
-        planned, recorded, missing, duplicate, succeeded: Route counts; a duplicate is a second record of a route id.
+        planned, recorded, missing, duplicate, succeeded: Route counts; a duplicate is a second record of a
+            route id.
     """
 
     driving_score: float
@@ -132,8 +135,8 @@ def record_score(record: Mapping[str, Any], rule: Rule = "2.0") -> float:
 def suite_score(records: Sequence[Mapping[str, Any]], planned: int) -> SuiteScore:
     """Driving score and success rate over ALL planned routes from leaderboard records.
 
-    Scores are the records' own `score_composed`; `record_score` recomputes them. Of several records of one route
-    the first counts, so neither a missing nor a repeated record can raise the score.
+    Scores are the records' own `score_composed`; `record_score` recomputes them. Of several records of one
+    route the first counts, so neither a missing nor a repeated record can raise the score.
 
     Raises:
         UserError: More distinct routes were recorded than planned.

@@ -46,9 +46,9 @@ def collisions(
 def at_fault(hit: Bool, ego_pose: F64, ego_speed_mps: F64, agent_pose: F64, ego_size: EgoSize) -> Bool:
     """Keep the contacts the ego answers for, as NAVSIM's no-at-fault-collision does.
 
-    An agent whose FIRST contact comes while the ego stands still, or from behind (the agent's centre lies behind
-    the ego's rear end, within 45 degrees of its axis), is dropped for the whole proposal: replayed agents do not
-    react, so they would run into every ego that brakes.
+    An agent whose FIRST contact comes while the ego stands still, or from behind (the agent's centre lies
+    behind the ego's rear end, within 45 degrees of its axis), is dropped for the whole proposal: replayed
+    agents do not react, so they would run into every ego that brakes.
 
     Args:
         hit: bool (P, N, T) from `collisions`.

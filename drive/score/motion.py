@@ -14,7 +14,7 @@ WINDOW, ORDER = 7, 2
 
 
 def speeds(pose_ego: F64, dt_s: float) -> F64:
-    """Speed of the step that ends at each pose, (P, T, 3) -> float64 (P, T); the first step starts at the origin."""
+    """Speed of the step that ends at each pose (P, T, 3), float64 (P, T); the first starts at the origin."""
     step = np.diff(pose_ego[..., :2], axis=1, prepend=0.0)
     return np.asarray(np.hypot(step[..., 0], step[..., 1]) / dt_s)
 
@@ -26,8 +26,13 @@ def smooth(values: F64, derivative: int, dt_s: float) -> F64:
     """
     half = WINDOW // 2
     offsets = np.arange(-half, half + 1) * dt_s
-    row = np.linalg.pinv(np.vander(offsets, ORDER + 1, increasing=True))[derivative] * (1.0, 1.0, 2.0)[derivative]
-    padded = np.concatenate([np.repeat(values[..., :1], half, -1), values, np.repeat(values[..., -1:], half, -1)], -1)
+    row = (
+        np.linalg.pinv(np.vander(offsets, ORDER + 1, increasing=True))[derivative]
+        * (1.0, 1.0, 2.0)[derivative]
+    )
+    padded = np.concatenate(
+        [np.repeat(values[..., :1], half, -1), values, np.repeat(values[..., -1:], half, -1)], -1
+    )
     windows = np.lib.stride_tricks.sliding_window_view(padded, WINDOW, axis=-1)
     return np.asarray(windows @ row)
 
@@ -35,10 +40,11 @@ def smooth(values: F64, derivative: int, dt_s: float) -> F64:
 def comfortable(pose_ego: F64, speed_mps: float, dt_s: float) -> Bool:
     """Is each step within the nuPlan comfort bounds?  (P, T, 3) -> bool (P, T).
 
-    Longitudinal acceleration, lateral acceleration (speed x yaw rate), jerk, longitudinal jerk, yaw acceleration
-    and yaw rate, after Savitzky-Golay smoothing. The past is taken as constant speed without turning.
+    Longitudinal acceleration, lateral acceleration (speed x yaw rate), jerk, longitudinal jerk, yaw
+    acceleration and yaw rate, after Savitzky-Golay smoothing. The past is taken as constant speed without
+    turning.
     """
-    p, t = pose_ego.shape[:2]
+    p = len(pose_ego)
     past = WINDOW
     speed = np.concatenate([np.full((p, past), speed_mps), speeds(pose_ego, dt_s)], 1)
     yaw = np.concatenate([np.zeros((p, past)), np.unwrap(pose_ego[..., 2], axis=-1)], 1)

@@ -30,7 +30,7 @@ class HorizonValues:
 
 
 def displacement(pred_xy: Any, true_xy: Any) -> F64:
-    """Euclidean distance of positions, (B, S, 2) against (B, S, 2) [m]; float64 (B, S), NaN where either is NaN."""
+    """Euclidean distance [m] of positions (B, S, 2); float64 (B, S), NaN where either is NaN."""
     gap = np.asarray(pred_xy, np.float64) - np.asarray(true_xy, np.float64)
     return np.hypot(gap[..., 0], gap[..., 1])
 
@@ -43,7 +43,8 @@ def by_horizon(
     Masked steps change neither a sum nor a count; a horizon without any step is NaN.
 
     Args:
-        values: float64 (B, S), e.g. displacements or collisions (0 or 1) at (i + 1) * dt_s; finite where mask holds.
+        values: float64 (B, S), e.g. displacements or collisions (0 or 1) at (i + 1) * dt_s; finite where mask
+            holds.
         mask: bool (B, S), steps to count.
         horizons_s: K horizons [s], multiples of dt_s within S steps.
         dt_s: Step [s].
@@ -54,7 +55,9 @@ def by_horizon(
     data = np.asarray(values, np.float64)
     expect("mask", mask, data.shape, np.bool_)
     if not np.isfinite(data[mask]).all():
-        raise ValueError("counted values must be finite; mask failed predictions or give them their cost first")
+        raise ValueError(
+            "counted values must be finite; mask failed predictions or give them their cost first"
+        )
     data = np.where(mask, data, 0.0)
     at, up_to, n_at, n_up_to = [], [], [], []
     for horizon in horizons_s:

@@ -18,7 +18,7 @@ CHUNK = 2_000_000
 
 @dataclass(frozen=True)
 class Lanes:
-    """Lane centre lines around the ego: centre (L, P, 2) in driving direction, width_m (L,), in_junction (L,)."""
+    """Lanes around the ego: centre (L, P, 2) in driving direction, width_m (L,), in_junction (L,)."""
 
     centre: F64
     width_m: F32
@@ -70,10 +70,10 @@ def crossed(pose: F64, ego_size: EgoSize, line: F64) -> Bool:
 
 
 def along(xy: F64, route: F64) -> F64:
-    """Distance gained along a route (R, 2) by points (..., 2), from the ego's own place on it [m]; float64 (...).
+    """Distance [m] gained along a route (R, 2) by points (..., 2) from the ego's own place; float64 (...).
 
-    Without a route (R < 2): distance from the origin. The ego's place is the nearest one where the route leads
-    forwards, and only the next 150 m count, so a route that crosses itself cannot give a leap.
+    Without a route (R < 2): distance from the origin. The ego's place is the nearest one where the route
+    leads forwards, and only the next 150 m count, so a route that crosses itself cannot give a leap.
     """
     if len(route) < 2:
         return np.asarray(np.hypot(xy[..., 0], xy[..., 1]))
@@ -120,10 +120,10 @@ def _inside_any(points: F64, near: _Segments, reach_m: F64) -> Bool:
 
 
 def _side(pose: F64, near: _Segments) -> tuple[Bool, F64]:
-    """Of poses (Q, 3): is each in lanes that all lead the other way, and how far off the nearest fitting centre line.
+    """Is each pose (Q, 3) only in lanes that lead the other way, and how far is it off the nearest fitting one?
 
-    In a junction nothing is against the direction and the offset is 0; off all lanes the offset is that to the
-    nearest one.
+    In a junction nothing is against the direction and the offset is 0; off all lanes the offset is that to
+    the nearest one.
     """
     against, off = np.zeros(len(pose), bool), np.full(len(pose), np.inf)
     if not len(near.start):
@@ -142,7 +142,7 @@ def _side(pose: F64, near: _Segments) -> tuple[Bool, F64]:
 
 
 def _project(points: F64, start: F64, step: F64) -> tuple[F64, F64]:
-    """Distance to segments and place on them: (Q, 2) against (S, 2) -> two float64 (Q, S), the second in [0, 1]."""
+    """Distances of points (Q, 2) to segments (S, 2), and where on them in [0, 1]; float64 (Q, S) each."""
     gap_x = points[:, 0, None] - start[:, 0]
     gap_y = points[:, 1, None] - start[:, 1]
     square = np.maximum(step[:, 0] ** 2 + step[:, 1] ** 2, 1e-12)
@@ -152,10 +152,9 @@ def _project(points: F64, start: F64, step: F64) -> tuple[F64, F64]:
 
 def _side_of(a: F64, b: F64, point: F64) -> F64:
     """Sign of the side of the line a-b on which a point lies; broadcasts over (..., 2)."""
-    cross = (b[..., 0] - a[..., 0]) * (point[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (
-        point[..., 0] - a[..., 0]
-    )
-    return np.asarray(np.sign(cross))
+    along_x, along_y = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]
+    gap_x, gap_y = point[..., 0] - a[..., 0], point[..., 1] - a[..., 1]
+    return np.asarray(np.sign(along_x * gap_y - along_y * gap_x))
 
 
 def _window_sum(values: F64, window: int) -> F64:

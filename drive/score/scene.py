@@ -83,7 +83,8 @@ def freeze(
         route_world: Intended path (R, 2).
         red_line_world: Stop lines (G, 2, 2) that are red now.
         speed_limit_mps: Posted limit.
-        dt_s, steps: Times at which proposals are given.
+        dt_s: Spacing of the proposals [s].
+        steps: Number of their poses.
     """
     times = np.arange(1, steps + 1) * dt_s
     pose, valid = _future(agents, np.asarray(agent_t_s, np.float64), times)
@@ -114,8 +115,14 @@ def freeze_log(log: DriveLog, plan_index: int) -> FrozenScene:
     light, distance = log.plans.aux[plan_index, :2]
     limit = float(log.plans.speed_limit_mps[plan_index])
     scene = freeze(
-        origin, float(log.ego.speed_mps[step]), log.ego_size, log.agents, t_s,
-        road=log.road, route_world=log.route_world, speed_limit_mps=limit if limit > 0 else float("inf"),
+        origin,
+        float(log.ego.speed_mps[step]),
+        log.ego_size,
+        log.agents,
+        t_s,
+        road=log.road,
+        route_world=log.route_world,
+        speed_limit_mps=limit if limit > 0 else float("inf"),
     )
     if light != RED or not np.isfinite(distance):
         return scene
@@ -125,7 +132,7 @@ def freeze_log(log: DriveLog, plan_index: int) -> FrozenScene:
 
 
 def stop_line(route_ego: F64, distance_m: float) -> F64:
-    """Segment (1, 2, 2) across the route `distance_m` beyond the ego's rear axle; straight ahead without a route."""
+    """Segment (1, 2, 2) across the route `distance_m` ahead of the rear axle; straight on without a route."""
     if len(route_ego) < 2:
         return np.array([[[distance_m, -STOP_LINE_HALF_M], [distance_m, STOP_LINE_HALF_M]]])
     length = np.append(0.0, np.cumsum(np.hypot(*np.diff(route_ego, axis=0).T)))
@@ -136,11 +143,11 @@ def stop_line(route_ego: F64, distance_m: float) -> F64:
     )
     ahead = (point - before) / max(float(np.hypot(*(point - before))), 1e-9)
     across = np.array([-ahead[1], ahead[0]]) * STOP_LINE_HALF_M
-    return np.stack([point - across, point + across])[None]
+    return np.asarray(np.stack([point - across, point + across])[None], np.float64)
 
 
 def _future(agents: AgentTracks, t_s: F64, times_s: F64) -> tuple[F64, Bool]:
-    """Agents' poses (N, T, 3) and validity (N, T) at `times_s`, interpolated between recorded valid steps only."""
+    """Agents' poses (N, T, 3) and validity (N, T) at `times_s`, between valid recorded steps."""
     n, t = len(agents.ids), len(times_s)
     pose, valid = np.zeros((n, t, 3)), np.zeros((n, t), bool)
     for i in range(n):

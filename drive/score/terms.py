@@ -1,4 +1,4 @@
-"""Reward terms of proposals, each in [0, 1] with 1 = good: the one definition for bench, mining, gate and reports."""
+"""Reward terms of proposals, each in [0, 1], 1 = good: one definition for bench, mining, gate and reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -38,15 +38,17 @@ class RewardTerms:
     unknown: tuple[str, ...] = ()
 
 
-def reward_terms(proposals_ego: F32 | F64, scene: FrozenScene, best_progress_m: float | None = None) -> RewardTerms:
+def reward_terms(
+    proposals_ego: F32 | F64, scene: FrozenScene, best_progress_m: float | None = None
+) -> RewardTerms:
     """Score proposals in a frozen scene.
 
     no_collision: ego box touches no agent for which the ego is at fault (0 from the first contact on).
     on_road: all four corners of the ego box inside a lane (0 while not).
     right_way: 1, 1/2 or 0 as less than 2 m, less than 6 m or more is driven against the lane in 1 s (NAVSIM).
     red_light: 0 from the step in which the front bumper has crossed a red stop line.
-    progress: distance gained along the route, relative to the best proposal that passes all gates, at most the
-        posted limit's; 1 when the best gains less than 5 m (NAVSIM).
+    progress: distance gained along the route, relative to the best proposal that passes all gates, at most
+        the posted limit's; 1 when the best gains less than 5 m (NAVSIM).
     ttc: 0 where constant speed and heading for up to 0.9 s more would end in an at-fault contact.
     lane: 0 where the ego has been more than 0.5 m off the nearest centre line for 2 s, junctions excepted.
     comfort: 0 where acceleration, jerk or yaw exceed the nuPlan bounds.
@@ -66,7 +68,7 @@ def reward_terms(proposals_ego: F32 | F64, scene: FrozenScene, best_progress_m: 
     finite = np.isfinite(given).all((1, 2))
     pose = np.where(finite[:, None, None], given, 0.0)
     ones = np.ones(pose.shape[:2])
-    values = {name: ones for name in (*GATES, *WEIGHTED)}
+    values = dict.fromkeys((*GATES, *WEIGHTED), ones)
     unknown: list[str] = []
     speed = speeds(pose, scene.dt_s)
     values["no_collision"] = 1.0 - np.maximum.accumulate(_contacts(pose, speed, scene).any(1), -1)
@@ -83,12 +85,13 @@ def reward_terms(proposals_ego: F32 | F64, scene: FrozenScene, best_progress_m: 
     gates = np.prod([values[g].min(1) for g in GATES], axis=0) * finite
     values["progress"] = _progress(pose, scene, gates > 0, best_progress_m)
     return RewardTerms(
-        **{k: np.where(finite[:, None], v, 0.0).astype(np.float32) for k, v in values.items()}, unknown=tuple(unknown)
+        **{k: np.where(finite[:, None], v, 0.0).astype(np.float32) for k, v in values.items()},
+        unknown=tuple(unknown),
     )
 
 
 def reduce(terms: RewardTerms) -> dict[str, F64]:
-    """One number per proposal and term, float64 (P,): worst step of gates and ttc, progress at the end, else the mean."""
+    """One number per term, float64 (P,): worst step of gates and ttc, progress at the end, else the mean."""
     out: dict[str, F64] = {}
     for name in (f.name for f in fields(terms) if f.name != "unknown"):
         value = np.asarray(getattr(terms, name), np.float64)
@@ -136,7 +139,7 @@ def _in_front(pose: F64, agents: F64, scene: FrozenScene) -> Bool:
 
 
 def _shifted(pose: F64, valid: Bool, k: int) -> tuple[F64, Bool]:
-    """Agents k steps later, (N, T, 3) and (N, T); rows beyond the end are extrapolated at constant velocity."""
+    """Agents k steps later, (N, T, 3) and (N, T); beyond the end they keep their last velocity."""
     t = valid.shape[1]
     index = np.minimum(np.arange(t) + k, t - 1)
     beyond = (np.arange(t) + k - index)[None, :, None]

@@ -93,7 +93,9 @@ def _draw_road(axes: Any, log: DriveLog, origin: F64) -> None:
     across = np.stack([-ahead[..., 1], ahead[..., 0]], -1) * half
     outline = _up(np.concatenate([centre + across, (centre - across)[:, ::-1]], 1))
     for inside, colour in ((False, COLOURS["road"]), (True, COLOURS["junction"])):
-        axes.add_collection(PolyCollection(outline[junction == inside], facecolor=colour, edgecolor=colour, lw=0.6))
+        axes.add_collection(
+            PolyCollection(outline[junction == inside], facecolor=colour, edgecolor=colour, lw=0.6)
+        )
     lines = _up(centre[~junction])
     axes.add_collection(LineCollection(list(lines), colors=COLOURS["centre"], lw=0.8, linestyles=(0, (4, 4))))
     stops = _up(to_local(log.road.stop_line_world, origin))
@@ -106,7 +108,9 @@ def _draw_route(axes: Any, log: DriveLog, origin: F64) -> None:
     route = to_local(log.route_world, origin)
     here = int(np.argmin(np.hypot(route[:, 0], route[:, 1])))
     line = _up(route[max(0, here - 2) :])
-    axes.plot(line[:, 0], line[:, 1], color=COLOURS["route"], lw=6, alpha=0.75, solid_capstyle="round", zorder=2)
+    axes.plot(
+        line[:, 0], line[:, 1], color=COLOURS["route"], lw=6, alpha=0.75, solid_capstyle="round", zorder=2
+    )
 
 
 def _draw_agents(axes: Any, log: DriveLog, step: int) -> None:
@@ -143,7 +147,11 @@ def _draw_ego(axes: Any, log: DriveLog) -> None:
     size = np.array([log.ego_size.length_m, log.ego_size.width_m])
     box = corners(centre_pose(np.zeros(3), log.ego_size.centre_from_axle_m), size)
     axes.add_patch(Polygon(_up(box), facecolor=COLOURS["ego"], edgecolor="white", lw=0.9, zorder=11))
-    nose = _up(np.array([[box[:, 0].max() - 0.3, 0.0], [box[:, 0].max() - 1.6, 0.55], [box[:, 0].max() - 1.6, -0.55]]))
+    nose = _up(
+        np.array(
+            [[box[:, 0].max() - 0.3, 0.0], [box[:, 0].max() - 1.6, 0.55], [box[:, 0].max() - 1.6, -0.55]]
+        )
+    )
     axes.add_patch(Polygon(nose, facecolor="white", lw=0, zorder=12))
 
 
@@ -161,7 +169,16 @@ def _draw_plans(axes: Any, log: DriveLog, step: int) -> None:
         start = np.concatenate([np.zeros((1, 2)), path])
         line = _up(to_local(to_world(start, then), now))
         axes.plot(line[:, 0], line[:, 1], color=COLOURS[name], lw=width, solid_capstyle="round", zorder=9)
-        axes.plot(line[10::10, 0], line[10::10, 1], "o", color=COLOURS[name], ms=width + 2.2, mec="white", mew=0.8, zorder=10)
+        axes.plot(
+            line[10::10, 0],
+            line[10::10, 1],
+            "o",
+            color=COLOURS[name],
+            ms=width + 2.2,
+            mec="white",
+            mew=0.8,
+            zorder=10,
+        )
 
 
 def _draw_scale(axes: Any) -> None:

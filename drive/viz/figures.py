@@ -1,4 +1,4 @@
-"""Simple bodies made of quads: boxes, vehicles, pedestrians, traffic lights; right-handed frames, metres, radians."""
+"""Bodies made of quads: boxes, vehicles, pedestrians, traffic lights; right-handed, metres, radians."""
 
 import math
 from functools import lru_cache
@@ -23,7 +23,9 @@ def _solid(corners: F64, colour: F64) -> Quads:
     )
 
 
-def box(centre: tuple[float, float, float], half: tuple[float, float], height: float, colour: Colour) -> Quads:
+def box(
+    centre: tuple[float, float, float], half: tuple[float, float], height: float, colour: Colour
+) -> Quads:
     """Box on its base centre (x, y, z) with half length and half width; four shaded sides and a top."""
     x, y, z = centre
     base = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * np.array(half) + np.array([x, y])
@@ -33,15 +35,21 @@ def box(centre: tuple[float, float, float], half: tuple[float, float], height: f
 
 
 def _plate(x: float, y: float, z: float, half_y: float, height: float, side: int, colour: Colour) -> Quads:
-    """Upright plate across x that faces forward (side 1) or backward (side -1); (x, y, z) is its lower middle."""
+    """Upright plate across x, facing forward (side 1) or back (side -1); (x, y, z) is its lower middle."""
     a, b = y - half_y * side, y + half_y * side
-    return _solid(np.array([[[x, a, z], [x, b, z], [x, b, z + height], [x, a, z + height]]]), np.array([colour]))
+    return _solid(
+        np.array([[[x, a, z], [x, b, z], [x, b, z + height], [x, a, z + height]]]), np.array([colour])
+    )
 
 
-def _side_plate(x: float, y: float, z: float, half_x: float, height: float, side: int, colour: Colour) -> Quads:
+def _side_plate(
+    x: float, y: float, z: float, half_x: float, height: float, side: int, colour: Colour
+) -> Quads:
     """Upright plate along x that faces left (side 1) or right (side -1)."""
     a, b = x + half_x * side, x - half_x * side
-    return _solid(np.array([[[a, y, z], [b, y, z], [b, y, z + height], [a, y, z + height]]]), np.array([colour]))
+    return _solid(
+        np.array([[[a, y, z], [b, y, z], [b, y, z + height], [a, y, z + height]]]), np.array([colour])
+    )
 
 
 @lru_cache(maxsize=512)
@@ -55,7 +63,9 @@ def vehicle(half: tuple[float, float, float], colour: Colour, braking: bool = Fa
     """
     hx, hy, hz = half
     floor, waist, roof = 0.25, 0.25 + 1.05 * hz - 0.12, 2 * hz
-    shadow = np.array([[-1.05 * hx, -1.1 * hy], [1.05 * hx, -1.1 * hy], [1.05 * hx, 1.1 * hy], [-1.05 * hx, 1.1 * hy]])
+    shadow = np.array(
+        [[-1.05 * hx, -1.1 * hy], [1.05 * hx, -1.1 * hy], [1.05 * hx, 1.1 * hy], [-1.05 * hx, 1.1 * hy]]
+    )
     parts = [_solid(np.c_[shadow, np.full(4, 0.03)][None], np.array([[38, 38, 40]]))]
     if hx < 1.3:  # two wheels and a rider
         parts.append(box((0, 0, 0.05), (hx, 0.12), 0.75, (44, 44, 48)))
@@ -67,7 +77,11 @@ def vehicle(half: tuple[float, float, float], colour: Colour, braking: bool = Fa
         parts.append(box((0, 0, floor), (hx, hy), roof - floor, colour))
         parts.append(_plate(hx + 0.02, 0, roof * 0.5, hy * 0.85, roof * 0.32, 1, (60, 72, 86)))
         for side in (1, -1):
-            parts.append(_side_plate(hx * 0.72, side * (hy + 0.02), roof * 0.5, hx * 0.2, roof * 0.3, side, (60, 72, 86)))
+            parts.append(
+                _side_plate(
+                    hx * 0.72, side * (hy + 0.02), roof * 0.5, hx * 0.2, roof * 0.3, side, (60, 72, 86)
+                )
+            )
     else:
         parts.append(box((0, 0, floor), (hx, hy), waist - floor, colour))
     for side in (1, -1):
@@ -85,7 +99,7 @@ def vehicle(half: tuple[float, float, float], colour: Colour, braking: bool = Fa
 
 @lru_cache(maxsize=512)
 def pedestrian(height_m: float, shirt: Colour, stride: int = 0) -> Quads:
-    """Pedestrian around its ground point, x forward; `stride` 0 stands, 1 and 2 are the two phases of a step."""
+    """Pedestrian on its ground point, x forward; `stride` 0 stands, 1 and 2 are the phases of a step."""
     h = height_m / 1.8
     swing = {0: 0.0, 1: 0.16, 2: -0.16}[stride] * h
     return concatenate(
@@ -100,7 +114,7 @@ def pedestrian(height_m: float, shirt: Colour, stride: int = 0) -> Quads:
 
 @lru_cache(maxsize=16)
 def traffic_light(state: str, head_z_m: float, pole: bool) -> Quads:
-    """Light head facing -x (towards traffic driving along +x) at a height, with a pole to the ground if wanted."""
+    """Light head facing -x (towards traffic driving along +x), with a pole to the ground if wanted."""
     parts = [box((0.15, 0, 0), (0.09, 0.09), head_z_m, (70, 72, 74))] if pole else []
     parts.append(box((0, 0, head_z_m), (0.2, 0.36), 1.5, (28, 28, 30)))
     lamp = {"red": 1.2, "yellow": 0.75, "green": 0.3}
@@ -108,7 +122,7 @@ def traffic_light(state: str, head_z_m: float, pole: bool) -> Quads:
         lit = name == state
         half = 0.34 if lit else 0.16
         if not lit:
-            parts.insert(len(parts), _plate(-0.22, 0, head_z_m + z - half, half, 2 * half, -1, (52, 52, 54)))
+            parts.append(_plate(-0.22, 0, head_z_m + z - half, half, 2 * half, -1, (52, 52, 54)))
     if state in lamp:
         parts.append(_plate(-0.24, 0, head_z_m + lamp[state] - 0.34, 0.34, 0.68, -1, LAMP[state]))
     return concatenate(parts)

@@ -1,7 +1,7 @@
 """OpenCV painter: coloured quads in the world, seen by a pinhole camera, as an RGB image.
 
-No depth buffer: flat layers (road, sidewalks, markings) are drawn bottom-up, solids from far to near. Knows nothing
-about simulators, maps or logs. World frame: right-handed, z up. Camera frame: x right, y down, z forward.
+No depth buffer: flat layers (road, sidewalks, markings) are drawn bottom-up, solids from far to near. Knows
+nothing about simulators, maps or logs. World: right-handed, z up. Camera: x right, y down, z forward.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from enum import IntEnum
 import cv2
 import numpy as np
 
-from drive.contracts import F32, F64, I64, U8, expect
+from drive.contracts import F32, F64, I32, I64, U8, Bool, expect
 
 NEAR_M = 0.3
 _PIXEL_LIMIT = 16000.0  # far outside any image, inside OpenCV's fixed-point range
@@ -39,8 +39,8 @@ class Quads:
     """N coloured quads.
 
     Attributes:
-        corners: float32 (N, 4, 3), world frame (or a figure's own frame) [m]. Seen from its front side, the corners
-            run counter-clockwise; solids are invisible from behind.
+        corners: float32 (N, 4, 3), world frame (or a figure's own frame) [m]. Seen from its front side, the
+            corners run counter-clockwise; solids are invisible from behind.
         colour: uint8 (N, 3), RGB.
         layer: uint8 (N,), Layer.
     """
@@ -124,7 +124,7 @@ class TiledQuads:
             self._tiles[tile] = Quads(quads.corners[rows], quads.colour[rows], quads.layer[rows])
 
     def near(self, x_m: float, y_m: float, range_m: float) -> "_Surroundings":
-        """Quads within range of a point; the same answer for all points of one 8 m cell (kept until it changes)."""
+        """Quads within range of a point; one answer for a whole 8 m cell, kept until the cell changes."""
         cell = (int(x_m // _CELL_M), int(y_m // _CELL_M))
         key = (*cell, range_m)
         if self._cached is None or self._cached[0] != key:
@@ -169,8 +169,8 @@ def paint(view: View, static: TiledQuads | None, groups: Sequence[Quads], style:
     Args:
         view: Camera.
         static: The immobile surroundings, None for an empty world.
-        groups: Bodies (vehicles, walkers, lamps) in the world frame; the quads of one body are drawn in the order
-            given, so list inner parts first.
+        groups: Bodies (vehicles, walkers, lamps) in the world frame; the quads of one body are drawn in the
+            order given, so list inner parts first.
         style: Colours and range.
 
     Returns:
@@ -196,7 +196,9 @@ def _background(view: View, style: Style) -> U8:
     # Image row of the horizon: a level ray along the viewing direction, up in camera coordinates is column 2.
     up = view.camera_from_world[:3, 2]
     forward_z = max(1e-6, float(np.hypot(up[0], up[1])))
-    row = view.intrinsics[1, 2] + view.intrinsics[1, 1] * (-up[1] * up[2] / forward_z / max(1e-6, -up[1]) if up[1] else 0)
+    row = view.intrinsics[1, 2] + view.intrinsics[1, 1] * (
+        -up[1] * up[2] / forward_z / max(1e-6, -up[1]) if up[1] else 0
+    )
     sky = min(max(round(row), 0), height)
     image = np.empty((height, width, 3), np.uint8)
     blend = np.linspace(0, 1, max(sky, 1))[:sky, None, None]
@@ -273,8 +275,8 @@ def _in_front(points: F32, view: View, range_m: float) -> I64:
     return np.flatnonzero(inside)
 
 
-def _order(layer: U8, solid: F32, body: I64, distance: F32, height: F64) -> I64:
-    """Lower decks, then flat layers bottom-up, then solids from far to near with the quads of a body together."""
+def _order(layer: U8, solid: Bool, body: I64, distance: F32, height: F64) -> I64:
+    """Lower decks, then flat layers bottom-up, then solids from far to near, each body in one go."""
     rank = np.where(solid, int(Layer.SOLID), layer.astype(np.int64))
     rank = np.where(solid | (height > -_LOWER_DECK_M), rank, rank - len(Layer))
     far = distance.copy()
@@ -284,10 +286,11 @@ def _order(layer: U8, solid: F32, body: I64, distance: F32, height: F64) -> I64:
         np.minimum.at(nearest, body[bodies], distance[bodies])
         far[bodies] = nearest[body[bodies]]
     within = np.where(bodies, np.arange(len(body)), 0)
-    return np.lexsort((within, -far * solid, rank))
+    order: I64 = np.lexsort((within, -far * solid, rank))
+    return order
 
 
-def _to_pixels(points: F32, view: View) -> U8:
+def _to_pixels(points: F32, view: View) -> I32:
     """Fixed-point pixel coordinates int32 (..., 2) of camera points (..., 3)."""
     fx, fy, cx, cy = _pinhole(view)
     depth = np.maximum(points[..., 2], NEAR_M)
@@ -295,7 +298,7 @@ def _to_pixels(points: F32, view: View) -> U8:
     # OpenCV's integer coordinates are pixel centres.
     pixels[..., 0] = points[..., 0] / depth * fx + (cx - 0.5)
     pixels[..., 1] = points[..., 1] / depth * fy + (cy - 0.5)
-    fixed: U8 = (pixels.clip(-_PIXEL_LIMIT, _PIXEL_LIMIT) * (1 << _SUBPIXEL_BITS)).astype(np.int32)
+    fixed: I32 = (pixels.clip(-_PIXEL_LIMIT, _PIXEL_LIMIT) * (1 << _SUBPIXEL_BITS)).astype(np.int32)
     return fixed
 
 

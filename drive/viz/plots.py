@@ -20,7 +20,9 @@ def training_curve(series: Mapping[str, Sequence[tuple[int, float]]], width_in: 
     """Loss curves: name -> [(step, value), ...]; thin raw line and a running mean.  PNG."""
     with _figure(width_in, 2.6) as (figure, axes, done):
         palette = (AFTER, "#e8590c", "#128a4b", "#8a3fa8", "#9aa5b1")
-        for (name, points), colour in zip(series.items(), palette * (1 + len(series) // len(palette)), strict=False):
+        for (name, points), colour in zip(
+            series.items(), palette * (1 + len(series) // len(palette)), strict=False
+        ):
             steps, values = (np.array(column, np.float64) for column in zip(*points, strict=True))
             axes.plot(steps, values, color=colour, lw=0.7, alpha=0.3)
             axes.plot(steps, _running_mean(values), color=colour, lw=1.8, label=name)
@@ -28,7 +30,7 @@ def training_curve(series: Mapping[str, Sequence[tuple[int, float]]], width_in: 
         axes.grid(axis="y", color=GRID)
         axes.legend(frameon=False, loc="upper right", ncols=min(3, max(1, len(series))))
         figure.tight_layout()
-    return done()
+    return bytes(done())
 
 
 def before_after(before: Mapping[str, float], after: Mapping[str, float], top: int = 12) -> bytes:
@@ -37,7 +39,13 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float], top: i
     rows = [(k, before.get(k, 0.0), after.get(k, 0.0)) for k in names[:top]]
     rest = names[top:]
     if rest:
-        rows.append((f"other ({len(rest)})", sum(before.get(k, 0.0) for k in rest), sum(after.get(k, 0.0) for k in rest)))
+        rows.append(
+            (
+                f"other ({len(rest)})",
+                sum(before.get(k, 0.0) for k in rest),
+                sum(after.get(k, 0.0) for k in rest),
+            )
+        )
     with _figure(6.4, 0.7 + 0.32 * max(1, len(rows))) as (figure, axes, done):
         y = np.arange(len(rows))[::-1]
         axes.barh(y + 0.19, [100 * r[1] for r in rows], 0.34, color=BEFORE, label="drives as recorded")
@@ -47,7 +55,7 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float], top: i
         axes.grid(axis="x", color=GRID)
         axes.legend(frameon=False, loc="lower right")
         figure.tight_layout()
-    return done()
+    return bytes(done())
 
 
 def interval_chart(rows: Sequence[tuple[str, float, float, float, str, str]]) -> bytes:
@@ -72,7 +80,7 @@ def interval_chart(rows: Sequence[tuple[str, float, float, float, str, str]]) ->
         axes.set_xlabel("change of the candidate against the champion [%], 95 % interval", color=FAINT)
         axes.grid(axis="x", color=GRID)
         figure.tight_layout()
-    return done()
+    return bytes(done())
 
 
 def paired_scores(rows: Sequence[tuple[str, float, float]], limit: float = 100.0) -> bytes:
@@ -89,7 +97,7 @@ def paired_scores(rows: Sequence[tuple[str, float, float]], limit: float = 100.0
         axes.set_xlabel("driving score: champion (grey) and candidate", color=FAINT)
         axes.grid(axis="x", color=GRID)
         figure.tight_layout()
-    return done()
+    return bytes(done())
 
 
 def _running_mean(values: Any, share: float = 0.05) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import carla
 
-from sim.server.catalog import HalfSize, VehicleType, VEHICLES, DEFAULT_VEHICLE, half_size_of
+from sim.server.catalog import DEFAULT_VEHICLE, VEHICLES, HalfSize, VehicleType, half_size_of
 from sim.server.town import LaneStop, TransformRow
 from sim.server.wire import GREEN, RED
 
@@ -27,7 +27,9 @@ class Actor:
 
     kind = "static"
 
-    def __init__(self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0) -> None:
+    def __init__(
+        self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0
+    ) -> None:
         self.id, self.description, self.parent = actor_id, description, parent
         self.type_id: str = description[1]
         self.attributes: dict[str, str] = {name: value for name, _, value in description[2]}
@@ -65,7 +67,9 @@ class Mover(Actor):
         waypoint: Lane below, None off the map.
     """
 
-    def __init__(self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0) -> None:
+    def __init__(
+        self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0
+    ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.body: HalfSize = self.half_size or (0.3, 0.3, 0.3)
         self.speed = 0.0
@@ -97,7 +101,9 @@ class Vehicle(Mover):
 
     kind = "vehicle"
 
-    def __init__(self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0) -> None:
+    def __init__(
+        self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0
+    ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.spec: VehicleType = VEHICLES.get(self.type_id, VEHICLES[DEFAULT_VEHICLE])
         self.control: list[Any] = [0.0, 0.0, 0.0, False, False, False, 0]
@@ -115,7 +121,9 @@ class Walker(Mover):
 
     kind = "walker"
 
-    def __init__(self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0) -> None:
+    def __init__(
+        self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0
+    ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.control: list[Any] = [[1.0, 0.0, 0.0], 0.0, False]
 
@@ -132,7 +140,9 @@ class Sensor(Actor):
 
     kind = "sensor"
 
-    def __init__(self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0) -> None:
+    def __init__(
+        self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0
+    ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.relative = transform
         self.stream = 0
@@ -155,7 +165,9 @@ class TrafficLight(SignActor):
 
     kind = "traffic_light"
 
-    def __init__(self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0) -> None:
+    def __init__(
+        self, actor_id: int, description: Description, transform: TransformRow, parent: int = 0
+    ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.state = RED
         self.frozen = False

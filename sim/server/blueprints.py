@@ -21,20 +21,6 @@ LENS = {
     "motion_blur_intensity": "0.45",
     "exposure_compensation": "0.0",
 }
-LIDAR = {
-    "channels": "32",
-    "range": "10.0",
-    "points_per_second": "56000",
-    "rotation_frequency": "10.0",
-    "upper_fov": "10.0",
-    "lower_fov": "-30.0",
-    "horizontal_fov": "360.0",
-    "atmosphere_attenuation_rate": "0.004",
-    "dropoff_general_rate": "0.45",
-    "dropoff_intensity_limit": "0.8",
-    "dropoff_zero_intensity": "0.4",
-    "noise_stddev": "0.0",
-}
 
 
 def _attr(name: str, kind: int, value: str, recommended: Sequence[str] = ()) -> Attribute:
@@ -90,7 +76,8 @@ def _walkers() -> dict[str, list[Attribute]]:
 
 def _props() -> dict[str, list[Attribute]]:
     props = {
-        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, "medium")] for name in PROPS
+        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, "medium")]
+        for name in PROPS
     }
     props["static.prop.mesh"] = [
         _attr("mesh_path", STRING, ""),
@@ -120,24 +107,11 @@ def _sensors() -> dict[str, list[Attribute]]:
         tick,
         *(_attr(name, FLOAT, value) for name, value in LENS.items()),
     ]
-    lidar = [role, *(_attr(n, INT if n in ("channels", "points_per_second") else FLOAT, v) for n, v in LIDAR.items())]
-    names = ("rgb", "depth", "semantic_segmentation", "instance_segmentation")
-    out = {f"sensor.camera.{name}": camera for name in names}
-    out |= {f"sensor.lidar.{name}": [*lidar, tick, seed] for name in ("ray_cast", "ray_cast_semantic")}
-    fov = [_attr("horizontal_fov", FLOAT, "30"), _attr("vertical_fov", FLOAT, "30"), _attr("range", FLOAT, "100")]
-    out["sensor.other.radar"] = [role, *fov, _attr("points_per_second", INT, "1500"), tick]
+    out: dict[str, list[Attribute]] = {"sensor.camera.rgb": camera}
     imu = [f"noise_{s}_{k}_{x}" for s in ("accel", "gyro") for k in ("stddev", "bias") for x in "xyz"]
     out["sensor.other.imu"] = [role, tick, seed, *(_attr(name, FLOAT, "0.0") for name in imu)]
     gnss = [f"noise_{a}_{k}" for a in ("alt", "lat", "lon") for k in ("stddev", "bias")]
     out["sensor.other.gnss"] = [role, tick, seed, *(_attr(name, FLOAT, "0.0") for name in gnss)]
-    out["sensor.other.obstacle"] = [
-        role,
-        _attr("distance", FLOAT, "5"),
-        _attr("hit_radius", FLOAT, "0.5"),
-        _attr("only_dynamics", BOOL, "false"),
-        _attr("debug_linetrace", BOOL, "false"),
-        tick,
-    ]
     out |= {f"sensor.other.{name}": [role] for name in ("collision", "lane_invasion")}
     return out
 
@@ -147,3 +121,6 @@ def definitions() -> list[list[Any]]:
     controller = {"controller.ai.walker": [_attr("role_name", STRING, "")]}
     library = _vehicles() | _walkers() | controller | _props() | _sensors()
     return [[uid, i, ",".join(i.split(".")), attrs] for uid, (i, attrs) in enumerate(library.items(), 1)]
+
+
+SPAWNABLE = frozenset(row[1] for row in definitions())

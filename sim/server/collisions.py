@@ -43,7 +43,16 @@ def _project(actor: Actor, pose: Pose) -> tuple[float, float, list[tuple[float, 
     ex, ey = actor.half_size[:2] if actor.half_size else (0.0, 0.0)
     ax, ay, bx, by = c * ex, s * ex, -s * ey, c * ey
     x, y = pose.x, pose.y
-    return c, s, [(x + ax + bx, y + ay + by), (x + ax - bx, y + ay - by), (x - ax - bx, y - ay - by), (x - ax + bx, y - ay + by)]
+    return (
+        c,
+        s,
+        [
+            (x + ax + bx, y + ay + by),
+            (x + ax - bx, y + ay - by),
+            (x - ax - bx, y - ay - by),
+            (x - ax + bx, y - ay + by),
+        ],
+    )
 
 
 def separation(a: Actor, pose_a: Pose, b: Actor, pose_b: Pose) -> tuple[float, float, float] | None:
@@ -82,7 +91,7 @@ def blocked_at_spawn(actor: Actor, others: Iterable[Actor]) -> bool:
 def resolve(moved: list[tuple[Mover, Pose]], actors: Iterable[Actor]) -> list[Contact]:
     """Find contacts of the actors that moved (each with its pose before the tick), and push them apart.
 
-    A vehicle that runs into a solid body is moved out of it and keeps the tangential part of its speed, so that it
+    A vehicle that runs into a solid body is moved out of it and keeps the tangential part of its speed, so it
     can slide along; a vehicle in front takes over a part of the momentum; a walker is pushed aside.
 
     Returns:
@@ -128,7 +137,9 @@ def _separate(mover: Mover, before: Pose, other: Actor, push: tuple[float, float
     if isinstance(other, Vehicle) and other.physics:
         other_yaw = math.radians(other.yaw)
         closing = -(mover.vx * nx + mover.vy * ny)
-        other.speed -= _MOMENTUM_SHARE * max(0.0, closing) * (math.cos(other_yaw) * nx + math.sin(other_yaw) * ny)
+        other.speed -= (
+            _MOMENTUM_SHARE * max(0.0, closing) * (math.cos(other_yaw) * nx + math.sin(other_yaw) * ny)
+        )
         other.ground_at = None
     if not approaching:
         return

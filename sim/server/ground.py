@@ -10,14 +10,20 @@ from sim.server.town import LaneKey, LaneStop, Town
 _LIGHT_AHEAD_M = 6.0
 _SETTLE_M = 0.15  # a lifted actor sinks by this much per tick
 _HIGHEST_STEP_M = 5.0
+_LOOK_UP_EVERY_M = 0.8  # in between, height follows the slope of the last look-up
 
 LightsByLane = dict[LaneKey, tuple[TrafficLight, LaneStop]]
 
 
-def settle(mover: Mover, town: Town, lights: LightsByLane) -> None:
+def settle(mover: Mover, town: Town, lights: LightsByLane, dt: float) -> None:
     """Put a mover on the road surface below it and update its lane, limit and light."""
+    if _known(mover):
+        if mover.gravity and isinstance(mover, Vehicle):
+            mover.vz = mover.speed * math.sin(math.radians(mover.pitch))
+            mover.z += mover.vz * dt
+        return
     _locate(mover, town, lights)
-    if mover.waypoint is None or not (mover.gravity and mover.physics):
+    if mover.waypoint is None or not mover.gravity:
         return
     at = mover.waypoint.transform
     ground = at.location.z + (mover.body[2] if isinstance(mover, Walker) else 0.0)
@@ -28,14 +34,17 @@ def settle(mover: Mover, town: Town, lights: LightsByLane) -> None:
         mover.z = ground
     if isinstance(mover, Vehicle):
         across = math.radians(mover.yaw - at.rotation.yaw)
-        mover.pitch, mover.roll = at.rotation.pitch * math.cos(across), 0.0
+        slope = (at.rotation.pitch + 180) % 360 - 180  # the map library answers 369 degrees for 9
+        mover.pitch, mover.roll = slope * math.cos(across), 0.0
         mover.vz = mover.speed * math.sin(math.radians(mover.pitch))
 
 
-def _locate(mover: Mover, town: Town, lights: LightsByLane) -> None:
+def _known(mover: Mover) -> bool:
     known = mover.ground_at
-    if known is not None and abs(mover.x - known[0]) + abs(mover.y - known[1]) < 0.05 and abs(mover.z - known[2]) < 1:
-        return
+    return known is not None and math.hypot(mover.x - known[0], mover.y - known[1]) < _LOOK_UP_EVERY_M
+
+
+def _locate(mover: Mover, town: Town, lights: LightsByLane) -> None:
     mover.waypoint = town.map.get_waypoint(
         carla.Location(mover.x, mover.y, mover.z), True, carla.LaneType.Any
     )
@@ -51,10 +60,10 @@ def _light_in_force(vehicle: Vehicle, waypoint: carla.Waypoint, lights: LightsBy
     if entry is not None:
         light, stop = entry
         return light if _distance(vehicle, stop) < vehicle.body[0] + _LIGHT_AHEAD_M else None
-    if vehicle.light is not None and waypoint.is_junction:
-        if any(_distance(vehicle, stop) < vehicle.body[0] for stop in vehicle.light.stops):
-            return vehicle.light
-    return None
+    passed = vehicle.light
+    if passed is None or not waypoint.is_junction:
+        return None
+    return passed if any(_distance(vehicle, stop) < vehicle.body[0] for stop in passed.stops) else None
 
 
 def _distance(vehicle: Vehicle, stop: LaneStop) -> float:

@@ -31,7 +31,7 @@ def reset(group: LightGroup) -> None:
 
 
 def step(groups: Iterable[LightGroup], dt: float) -> list[TrafficLight]:
-    """Advance all cycles: green, yellow, red, then the next controller's turn. Returns the lights to send anew."""
+    """Advance all cycles (green, yellow, red, next controller); returns the lights to send anew."""
     changed = []
     for group in groups:
         controller = group.controllers[group.active]

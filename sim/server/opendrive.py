@@ -13,7 +13,9 @@ def _folder() -> Path:
     # find_spec locates the package without running it: importing py123d takes seconds.
     spec = importlib.util.find_spec("py123d")
     if spec is None or not spec.submodule_search_locations:
-        raise UserError("CARLA towns not found: package py123d is not installed; run `pip install py123d==0.7.0`")
+        raise UserError(
+            "CARLA towns not found: package py123d is not installed; run `pip install py123d==0.7.0`"
+        )
     return Path(spec.submodule_search_locations[0]) / "parser" / "opendrive" / "carla_maps"
 
 
@@ -23,7 +25,7 @@ def available_towns() -> list[str]:
 
 
 def short_name(name: str) -> str:
-    """Town name without its asset path, e.g. "Carla/Maps/Town03" -> "Town03"; optimised variants share one map."""
+    """Town name without its asset path ("Carla/Maps/Town03_Opt" -> "Town03")."""
     return name.split("/")[-1].removesuffix("_Opt")
 
 

@@ -109,7 +109,9 @@ def walk(walker: Walker, dt: float) -> None:
     norm = math.hypot(direction[0], direction[1])
     walker.speed = speed if norm else 0.0
     old_vx, old_vy = walker.vx, walker.vy
-    walker.vx, walker.vy = (direction[0] / norm * speed, direction[1] / norm * speed) if walker.speed else (0.0, 0.0)
+    walker.vx, walker.vy = (
+        (direction[0] / norm * speed, direction[1] / norm * speed) if walker.speed else (0.0, 0.0)
+    )
     if walker.target_velocity is not None:
         walker.vx, walker.vy = walker.target_velocity[:2]
         walker.target_velocity = None

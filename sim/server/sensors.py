@@ -29,8 +29,8 @@ def follow(sensor: Sensor, parent: Actor) -> None:
         sensor.x, sensor.y, sensor.z = parent.x + c * rx - s * ry, parent.y + s * rx + c * ry, parent.z + rz
         sensor.pitch, sensor.yaw, sensor.roll = pitch, parent.yaw + yaw, roll
         return
-    outer = _axes(parent.pitch, parent.yaw, parent.roll)
-    inner = _axes(pitch, yaw, roll)
+    outer = rotation_axes(parent.pitch, parent.yaw, parent.roll)
+    inner = rotation_axes(pitch, yaw, roll)
     place = _apply(outer, (rx, ry, rz))
     sensor.x, sensor.y, sensor.z = parent.x + place[0], parent.y + place[1], parent.z + place[2]
     forward, right, up = (_apply(outer, axis) for axis in inner)
@@ -42,7 +42,7 @@ def follow(sensor: Sensor, parent: Actor) -> None:
 Vec = tuple[float, float, float]
 
 
-def _axes(pitch_deg: float, yaw_deg: float, roll_deg: float) -> tuple[Vec, Vec, Vec]:
+def rotation_axes(pitch_deg: float, yaw_deg: float, roll_deg: float) -> tuple[Vec, Vec, Vec]:
     """Forward, right and up vectors of a CARLA rotation."""
     p, y, r = math.radians(pitch_deg), math.radians(yaw_deg), math.radians(roll_deg)
     cp, sp, cy, sy, cr, sr = math.cos(p), math.sin(p), math.cos(y), math.sin(y), math.cos(r), math.sin(r)

@@ -7,13 +7,13 @@ from sim.server.wire import (
     GREEN,
     HEADER,
     NO_STATE,
+    RED,
     SIGN,
     TRAFFIC_LIGHT,
     VEHICLE,
     WALKER,
     WORLD,
     YELLOW,
-    RED,
 )
 from sim.server.world import World
 
@@ -67,7 +67,23 @@ class SnapshotWriter:
 
 def _pose(a: Actor) -> bytes:
     return ACTOR.pack(
-        a.id, _ACTIVE, a.x, a.y, a.z, a.pitch, a.yaw, a.roll, a.vx, a.vy, a.vz, 0.0, 0.0, a.wz, a.ax, a.ay, 0.0
+        a.id,
+        _ACTIVE,
+        a.x,
+        a.y,
+        a.z,
+        a.pitch,
+        a.yaw,
+        a.roll,
+        a.vx,
+        a.vy,
+        a.vz,
+        0.0,
+        0.0,
+        a.wz,
+        a.ax,
+        a.ay,
+        0.0,
     )
 
 

@@ -1,4 +1,4 @@
-"""Static content of a town derived from its OpenDRIVE map: lights, stop signs, light groups, speeds, spawn points."""
+"""What a town's OpenDRIVE map says about lights, stop signs, light groups, speeds and spawn points."""
 
 import math
 import re
@@ -64,7 +64,7 @@ class Town:
         map: The client library's own map (waypoint queries).
         speed_kmh: Road id -> first speed limit given for it.
         signs: All signs that control at least one driving lane.
-        groups: Per junction, the controllers in cycle order; a controller is a list of signal ids with one state.
+        groups: Per junction, the controllers in cycle order; each is a list of signal ids with one state.
         spawn_points: Transforms 0.5 m above driving lanes outside junctions.
     """
 
@@ -112,7 +112,7 @@ def _speeds(xodr: str) -> dict[int, float]:
 
 
 def _groups(xodr: str, lights: list[str]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Controllers of each junction in file order; leftovers (no junction, no controller) form their own groups."""
+    """Controllers of each junction in file order; leftovers form their own groups."""
     controller = r'<controller\s[^>]*?\bid="([^"]+)"[^>]*?(?<!/)>(.*?)</controller>'
     junction = r'<junction\s[^>]*?\bid="([^"]+)"[^>]*>(.*?)</junction>'
     signals = {
@@ -189,7 +189,7 @@ def _lane_stops(world_map: carla.Map, marks: list[carla.Landmark]) -> list[LaneS
 
 
 def _before_junction(waypoint: carla.Waypoint) -> carla.Waypoint | None:
-    """Stop-line waypoint: some towns place signals on roads inside the junction, others up to 20 m before it."""
+    """Stop-line waypoint; towns place signals on roads inside the junction or up to 20 m before it."""
     if waypoint.is_junction:
         for _ in range(200):
             previous = waypoint.previous(0.5)

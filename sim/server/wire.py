@@ -1,12 +1,13 @@
 """CARLA 0.9.16 wire formats: RPC replies, stream tokens and the packed stream structures (little-endian)."""
 
 import struct
+from typing import Any
 
 VERSION = "0.9.16"
 EPISODE_STREAM = 1
 
 # sensor_type field of the stream header
-COLLISION, DEPTH, GNSS, IMU, RADAR, LIDAR, RGB, SEMANTIC, INSTANCE, WORLD = 0, 1, 4, 5, 9, 11, 13, 14, 15, 17
+COLLISION, GNSS, IMU, RGB, WORLD = 0, 4, 5, 13, 17
 
 RED, YELLOW, GREEN = 0, 1, 2
 
@@ -30,3 +31,21 @@ class RpcError(Exception):
 def token(stream_id: int, port: int) -> bytes:
     """24-byte stream token; address type 0 lets the client use the host it already talks to."""
     return struct.pack("<IHBB16x", stream_id, port, 1, 0)
+
+
+def ok(value: Any) -> list[Any]:
+    """Response<T> holding a value."""
+    return [[1, value]]
+
+
+def error(message: str) -> list[Any]:
+    """Response<T> holding an error."""
+    return [[0, [message]]]
+
+
+def error_void(message: str) -> list[Any]:
+    """Response<void> holding an error."""
+    return [[True, [message]]]
+
+
+VOID: list[Any] = [[False]]

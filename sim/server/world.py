@@ -3,7 +3,18 @@
 from typing import Any
 
 from sim.server import collisions, lights, physics
-from sim.server.actors import Actor, Description, Mover, Sensor, SignActor, TrafficLight, Vehicle, Walker, make_actor
+from sim.server.actors import (
+    Actor,
+    Description,
+    Mover,
+    Sensor,
+    SignActor,
+    TrafficLight,
+    Vehicle,
+    Walker,
+    make_actor,
+)
+from sim.server.blueprints import STRING
 from sim.server.collisions import Contact, Pose
 from sim.server.ground import LightsByLane, settle
 from sim.server.sensors import follow
@@ -40,9 +51,20 @@ class World:
         for sign in town.signs:
             self._add_sign(sign)
         self.light_groups = lights.build_groups(town.groups, self.lights)
+        self._own_ids = self.next_id
+
+    @property
+    def populated(self) -> bool:
+        """Has a client spawned anything in this episode?"""
+        return self.next_id > self._own_ids
+
+    def restart_clock(self) -> None:
+        """Simulation time and all light cycles back to their start."""
+        self.elapsed_s = 0.0
+        self.reset_lights()
 
     def _add_sign(self, sign: Sign) -> None:
-        actor = self.add([0, sign.type_id, [["role_name", "4", ""]]], sign.transform)
+        actor = self.add([0, sign.type_id, [["role_name", STRING, ""]]], sign.transform)
         actor.box = [*sign.trigger, actor.id]
         if isinstance(actor, SignActor):
             actor.sign_id = sign.sign_id.encode()[:31]
@@ -84,7 +106,7 @@ class World:
             self.changed.update(light.id for light in lights.step(self.light_groups, dt))
         moved = self._move(dt)
         for mover, _ in moved:
-            settle(mover, self.town, self.lights_by_lane)
+            settle(mover, self.town, self.lights_by_lane, dt)
         contacts = collisions.resolve(moved, self.actors.values())
         for actor in self.actors.values():
             if isinstance(actor, Sensor) and actor.parent in self.actors:
@@ -125,5 +147,3 @@ class World:
         """The light's junction back to the start of its cycle."""
         lights.reset(light.group)
         self.changed.update(other.id for controller in light.group.controllers for other in controller.lights)
-
-

@@ -86,7 +86,9 @@ def test_py123d_reads_our_logs(tmp_path: Path) -> None:
 
     log = builders.lead_braking()
     write_drive(tmp_path, log)
-    scenes = ArrowSceneBuilder(logs_root=tmp_path, maps_root=tmp_path).get_scenes(SceneFilter(), SequentialExecutor())
+    scenes = ArrowSceneBuilder(logs_root=tmp_path, maps_root=tmp_path).get_scenes(
+        SceneFilter(), SequentialExecutor()
+    )
     assert len(scenes) == 1
     ego = scenes[0].get_ego_state_se3_at_iteration(10)
     assert ego.rear_axle_se2.x == log.ego.pose_world[10, 0]

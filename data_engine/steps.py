@@ -1,0 +1,285 @@
+"""The stages of a night as plain functions: each fills a folder from the folders of earlier stages.
+
+`work(night, out) -> report`: `out` is empty or holds what an interrupted run left; the report is small and JSON-able.
+Results of earlier stages lie in `night.folder / <stage name>`.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from data_engine.curate import curate
+from data_engine.evaluate import compare
+from data_engine.gate import decide, evidence_from_json
+from data_engine.mine import kinds_by_source, load_cases, mine
+from data_engine.night import Night, earlier_nights
+from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
+from data_engine.sources import ingest
+from data_engine.store import DriveRef, collect
+from data_engine.suites import tonight_suite
+from drive.contracts import DriveLog, Manifest, ManifestEntry, Policy
+from drive.files import read_json, write_json
+
+REAL = "real world"
+LOGS = "logs"
+
+
+def registry_of(night: Night) -> Registry:
+    """Registry of the night's workspace."""
+    return Registry(night.workspace, night.config.registry.tracking_uri, night.config.registry.model)
+
+
+def model_folder(night: Night, stage: str) -> Path:
+    """Model folder pinned by the champion stage or made by the finetune stage."""
+    return night.folder / stage / "model"
+
+
+def pin_champion(night: Night, out: Path) -> Mapping[str, Any]:
+    """Copy the current champion here, so that the whole night has one parent; an empty registry gets the base model."""
+    from drive.model import model_folder as folder_of
+
+    registry = registry_of(night)
+    champion = registry.ensure_champion(folder_of(night.config.base_model))
+    shutil.copytree(registry.folder(str(champion.version)), out / "model", dirs_exist_ok=True)
+    meta = read_json(out / "model" / "meta.json")
+    return {"id": champion.model_id, "version": champion.version, "manifest_id": meta.get("manifest_id")}
+
+
+def ingest_logs(night: Night, out: Path) -> Mapping[str, Any]:
+    """Make tonight's log sources readable."""
+    roots, reports = [], []
+    for number, source in enumerate(night.sources):
+        root, report = ingest(source, out / f"{number}")
+        inside = root.is_relative_to(out)
+        roots.append({"number": number, "root": None if inside else str(root)})
+        reports.append(report)
+    write_json(out / "roots.json", roots)
+    return {"sources": reports}
+
+
+def ingested(night: Night) -> list[Path]:
+    """Log folders of the ingest stage."""
+    folder = night.folder / "ingest"
+    return [
+        Path(r["root"]) if r["root"] else folder / str(r["number"]) for r in read_json(folder / "roots.json")
+    ]
+
+
+def drive_routes(night: Night, out: Path) -> Mapping[str, Any]:
+    """Let the champion drive tonight's routes and record them; finished routes are kept on a rerun."""
+    from drive.model import policy_factory
+    from sim.runner import run_suite
+
+    settings = night.config.drive
+    suite = tonight_suite(night.config, night.date)
+    result = run_suite(
+        suite,
+        policy_factory(model_folder(night, "champion")),
+        out,
+        carla=settings.carla,
+        workers=settings.workers,
+    )
+    infrastructure = [c.case_id for c in result.cases if c.status == "infrastructure"]
+    return {
+        "suite": result.suite,
+        "protocol": result.protocol,
+        "planned": result.planned,
+        "run": len(result.cases) - len(infrastructure),
+        "infrastructure": infrastructure,
+        "mean_score": result.mean,
+        "versions": dict(result.versions),
+    }
+
+
+def tonight_drives(night: Night) -> list[DriveRef]:
+    """Recorded and ingested drives of tonight."""
+    return collect([night.folder / "drive" / LOGS, *ingested(night)])
+
+
+def mine_cases(night: Night, out: Path) -> Mapping[str, Any]:
+    """Find bad cases in tonight's drives and logs."""
+    found = mine(_with_shadow(night), night.config.mine, night.config.held_out_towns)
+    write_json(out / "cases.json", [asdict(case) for case in found.cases])
+    write_json(out / "faults.json", list(found.faults))
+    return {
+        "drives": len(found.starts_us),
+        "starts_us": dict(found.starts_us),
+        "cases": len(found.cases),
+        "kinds": kinds_by_source(found.cases),
+        "faults": len(found.faults),
+        "skipped": dict(found.skipped),
+    }
+
+
+def _with_shadow(night: Night) -> Iterator[tuple[DriveLog, str]]:
+    """Tonight's drives one by one; real logs with the champion's plans where it can plan on them."""
+    policy: Policy | None = None
+    for ref in tonight_drives(night):
+        if ref.meta.simulator != REAL or not night.config.mine.shadow:
+            yield ref.read(images=True), ""
+            continue
+        if policy is None:
+            policy = champion_policy(night)
+        yield _shadow(ref, policy, night.seed)
+
+
+def champion_policy(night: Night) -> Policy:
+    """The pinned champion, loaded."""
+    from drive.model import load_policy
+
+    return load_policy(model_folder(night, "champion"))
+
+
+def _shadow(ref: DriveRef, policy: Policy, seed: int) -> tuple[DriveLog, str]:
+    from data_engine.openloop import shadow_plans
+
+    log = ref.read(images=True)
+    if policy.needs_images and not log.plans.images:
+        return log, "camera policy, log has no images"
+    return replace(log, plans=shadow_plans(policy, log, seed)), ""
+
+
+def replay_roots(night: Night) -> list[Path]:
+    """Log folders that older drives are replayed from."""
+    config = night.config.curate
+    roots = [folder / "drive" / LOGS for folder in earlier_nights(night, config.replay_nights)]
+    return [*roots, *([Path(config.replay)] if config.replay else [])]
+
+
+def measured_routes(night: Night) -> set[str]:
+    """Routes that earlier nights kept apart to measure fixes: they are never trained on later either."""
+    found: set[str] = set()
+    for folder in earlier_nights(night, night.config.curate.replay_nights):
+        found |= set(read_json(folder / "curate" / "windows.json")["held_out_routes"])
+    return found
+
+
+def training_roots(night: Night) -> list[Path]:
+    """Log folders that a manifest may refer to, tonight's first."""
+    roots = [night.folder / "drive" / LOGS, *ingested(night), *replay_roots(night)]
+    return [root for root in roots if root.is_dir()]
+
+
+def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
+    """Turn the cases into a manifest of planning steps to train on."""
+    champion = read_json(model_folder(night, "champion") / "meta.json")
+    tonight, replay = tonight_drives(night), collect(replay_roots(night))
+    known, measured = {ref.meta.log_id for ref in tonight}, measured_routes(night)
+    made = curate(
+        load_cases(night.folder / "mine" / "cases.json"),
+        tonight,
+        [ref for ref in replay if ref.meta.log_id not in known and ref.route not in measured],
+        read_json(night.folder / "mine" / "faults.json"),
+        night.config.curate,
+        held_out_towns=night.config.held_out_towns,
+        needs_images=champion_policy(night).needs_images,
+        parent_id=champion.get("manifest_id"),
+        seed=night.seed,
+    )
+    write_json(out / "manifest.json", made.manifest)
+    windows = {"trained": made.trained, "siblings": made.siblings, "held_out_routes": made.held_out_routes}
+    write_json(out / "windows.json", windows)
+    return {
+        "id": made.manifest.manifest_id,
+        "nothing": made.nothing,
+        "trained_cases": len(made.trained),
+        "sibling_cases": len(made.siblings),
+        "entries": dict(made.counts),
+        "dropped": dict(made.dropped),
+        "before": dict(made.before),
+        "after": dict(made.after),
+    }
+
+
+def load_manifest(path: Path) -> Manifest:
+    """Read a manifest back."""
+    value = read_json(path)
+    return Manifest(
+        value["manifest_id"], value["parent_id"], tuple(ManifestEntry(**e) for e in value["entries"])
+    )
+
+
+def finetune_champion(night: Night, out: Path) -> Mapping[str, Any]:
+    """Fine-tune the champion on the manifest; continues from its own checkpoints."""
+    from drive.train import finetune
+
+    folder = finetune(
+        night.config.finetune,
+        model_folder(night, "champion"),
+        load_manifest(night.folder / "curate" / "manifest.json"),
+        training_roots(night),
+        out / "train",
+    )
+    if not (out / "model").exists():
+        shutil.copytree(folder, out / "model")
+    meta = read_json(out / "model" / "meta.json")
+    return {
+        "id": model_id_of(out / "model"),
+        "parent_id": meta.get("parent_id"),
+        "provenance": meta.get("provenance"),
+    }
+
+
+def evaluate_models(night: Night, out: Path) -> Mapping[str, Any]:
+    """Champion and candidate on the same held-out routes, seeds and recorded steps."""
+    return compare(night, out)
+
+
+def gate_candidate(night: Night, out: Path) -> Mapping[str, Any]:
+    """Decide whether the candidate may replace the champion."""
+    evidence = [
+        evidence_from_json(read_json(night.folder / "evaluate" / f"{m}.json")) for m in (CHAMPION, CANDIDATE)
+    ]
+    verdict = decide(evidence[0], evidence[1], night.config.gate, night.seed)
+    write_json(out / "verdict.json", verdict)
+    return {"promote": verdict.promote, "reasons": dict(verdict.reasons), "warnings": list(verdict.warnings)}
+
+
+def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
+    """Register the candidate and, if the gate let it pass, make it the champion; safe to repeat."""
+    registry = registry_of(night)
+    verdict = read_json(night.folder / "gate" / "verdict.json")
+    reasons = dict(verdict["reasons"])
+    pinned = read_json(night.folder / "champion" / "stage.json")["report"]
+    champion = registry.get(CHAMPION)
+    candidate = model_folder(night, "finetune")
+    manifest = read_json(night.folder / "curate" / "manifest.json")["manifest_id"]
+    made = registry.register(
+        candidate,
+        tags={
+            "night": night.folder.name,
+            "parent_id": pinned["id"],
+            "manifest_id": manifest,
+            "origin": "nightly",
+        },
+    )
+    registry.set_alias(CANDIDATE, made.version)
+    now = champion.version if champion else None
+    if verdict["promote"] and now not in (pinned["version"], made.version):
+        reasons["champion_changed"] = (
+            f"version {now} became champion while the night compared with {pinned['version']}"
+        )
+    if not reasons:
+        registry.promote(made.version)
+    decision = "refused" if reasons else "promoted"
+    registry.tag(made.version, decision=decision, reasons=", ".join(reasons))
+    return {"id": made.model_id, "version": made.version, "decision": decision, "reasons": reasons}
+
+
+def log_run(night: Night, summary: Mapping[str, Any]) -> None:
+    """Log the night's numbers and labels as an MLflow run, once."""
+    gate = {row["metric"]: row for row in summary["gate"]}
+    metrics: dict[str, float] = {
+        "mined_cases": summary["mined"]["cases"],
+        "faults": summary["mined"]["faults"],
+    }
+    metrics |= {f"seconds/{stage}": value for stage, value in summary["seconds"].items()}
+    for name, row in gate.items():
+        slug = "".join(c if c.isalnum() else "_" for c in name).strip("_")
+        for model in (CHAMPION, CANDIDATE):
+            if row[model] is not None:
+                metrics[f"{slug}/{model}"] = row[model]
+    tags = {"decision": summary["decision"], "reasons": ", ".join(summary["reasons"]), "date": night.date}
+    registry_of(night).log_night(night.folder.name, summary["lineage"], metrics, tags)

@@ -1,0 +1,121 @@
+"""`drive nightly`: one night of the loop, from logs to a promoted or refused model."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from drive.cli import output
+
+MAX_ROWS = 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `drive nightly`."""
+    parser.add_argument(
+        "--config", required=True, metavar="YAML", help="e.g. configs/nightly/quickstart.yaml"
+    )
+    parser.add_argument("--logs", action="append", default=[], metavar="KIND:FOLDER",
+                        help="logs to mine as well: nuscenes:FOLDER or py123d:FOLDER; may be repeated")  # fmt: skip
+    parser.add_argument("--date", default=None, metavar="YYYY-MM-DD", help="which night; default: today")
+    parser.add_argument("--workspace", default=None, metavar="DIR", help="registry and nights; default: runs")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the YAML")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run or resume the night; exit code 0 whatever the decision (promoted, refused, nothing to do, already done)."""
+    from data_engine.config import NightlyConfig
+    from data_engine.night import REPORT, find_night
+    from data_engine.sources import parse_source
+    from drive.config import load_config
+
+    config = load_config(NightlyConfig, args.config, args.overrides)
+    if args.workspace is not None:
+        config = replace(config, workspace=args.workspace)
+    logs = tuple(args.logs) or config.logs
+    config = replace(config, logs=logs)
+    night = find_night(config, args.date or date.today().isoformat(), [parse_source(text) for text in logs])
+    summary, already = night.summary(), True
+    if summary is None:
+        from data_engine.nightly import preflight, run_night
+
+        already = False
+        preflight(night)
+        summary = run_night(night)
+    _show(summary, night.folder / REPORT, already)
+    output.finish(args, {**summary, "already_done": already, "report": str(night.folder / REPORT)})
+    return 0
+
+
+def _show(summary: Mapping[str, Any], report: Path, already: bool) -> None:
+    if already:
+        print(f"already done: night {summary['night']}")
+    else:
+        _show_sources(summary)
+        _show_cases(summary, report.parent)
+        _show_gate(summary)
+    print(f"\n{summary['headline']}")
+    for code, detail in summary["reasons"].items():
+        print(f"  {code}: {detail}")
+    for warning in summary["warnings"]:
+        print(f"  warning: {warning}")
+    before, after = summary["champion_before"], summary["champion_after"]
+    print(
+        f"champion: version {before['version']} ({before['id']}) -> version {after['version']} ({after['id']})"
+    )
+    print(f"report: {report}")
+
+
+def _show_sources(summary: Mapping[str, Any]) -> None:
+    for source in summary["ingest"]:
+        counts = ", ".join(f"{source[k]:,} {k}" for k in ("scenes", "samples", "boxes") if k in source)
+        print(f"ingested {source['source']}: {counts}")
+    drive = summary["drive"]
+    print(f"drove {drive['run']} of {drive['planned']} routes ({drive['protocol']})")
+
+
+def _show_cases(summary: Mapping[str, Any], folder: Path) -> None:
+    from data_engine.mine import case_rows, load_cases
+
+    cases = load_cases(folder / "mine" / "cases.json")
+    rows = case_rows(cases, summary["mined"]["starts_us"])
+    columns = ("source", "scene or route", "kind", "time", "into drive [s]", "severity")
+    shown = rows if len(rows) <= MAX_ROWS else _spread(rows)
+    more = f", {len(shown)} of them below, all in the report's folder" if len(shown) < len(rows) else ""
+    output.print_table(f"mined {len(rows)} bad cases{more}", columns, shown)
+    for reason, count in summary["mined"]["skipped"].items():
+        print(f"  left out: {count} x {reason}")
+
+
+def _spread(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Up to MAX_ROWS rows, the worst of every (source, kind) first."""
+    groups: dict[tuple[Any, Any], list[tuple[Any, ...]]] = {}
+    for row in sorted(rows, key=lambda r: -float(r[5])):
+        groups.setdefault((row[0], row[2]), []).append(row)
+    share = max(1, MAX_ROWS // len(groups))
+    return [row for key in sorted(groups) for row in groups[key][:share]]
+
+
+def _show_gate(summary: Mapping[str, Any]) -> None:
+    if not summary["gate"]:
+        return
+    rows = []
+    for row in summary["gate"]:
+        change = row["change"]
+        interval = f"{change['mean']:+.3f} [{change['low']:+.3f}, {change['high']:+.3f}]" if change else "-"
+        name = f"{row['metric']} [{row['unit']}]"
+        rows.append(
+            (
+                name,
+                row["champion"],
+                row["candidate"],
+                interval,
+                row["detectable"],
+                row["cases"],
+                row["verdict"],
+            )
+        )
+    columns = ("metric", "champion", "candidate", "change [95 % interval]", "detectable", "n", "verdict")
+    output.print_table(f"gate ({summary['closed_loop']['protocol']})", columns, rows)

@@ -1,0 +1,188 @@
+"""`drive sim`: drive a suite of routes in closed loop and score it."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drive.contracts import UserError
+
+if TYPE_CHECKING:
+    from drive.contracts import CaseScore, EvalResult, Policy
+    from sim.suites import Suite
+
+FLOORS = ("constant_velocity", "go_straight")
+SHORT = {
+    "collisions_pedestrian": "pedestrian",
+    "collisions_vehicle": "vehicle",
+    "collisions_layout": "static",
+    "red_light": "red light",
+    "outside_route_lanes": "off lane",
+    "route_dev": "deviation",
+    "vehicle_blocked": "blocked",
+    "route_timeout": "timeout",
+}
+SEED = 0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `drive sim`."""
+    parser.add_argument("--suite", default="quickstart", help="suite name or YAML file (default: %(default)s)")
+    parser.add_argument(
+        "--policy", default="expert", help='"expert", "constant_velocity", "base", a model folder, or models:/NAME@ALIAS'
+    )
+    parser.add_argument("--carla", metavar="HOST:PORT", help="drive on this CARLA server, not on the light simulator")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
+    parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
+    parser.add_argument("--routes", type=int, metavar="N", help="only N routes, spread over the suite")
+    parser.add_argument("--no-record", action="store_true", help="keep no drive logs")
+    parser.add_argument("--perturb", type=float, default=0.0, metavar="P", help="displace the ego (training data)")
+    parser.add_argument("--dagger", action="store_true", help="let the expert take over when lost (training data)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Drive, print the table per condition; 1 if the simulator failed on a route."""
+    from drive.cli import output
+    from sim.suites import load_suite, take
+
+    suite = load_suite(args.suite)
+    if args.routes is not None:
+        suite = take(suite, args.routes)
+    if args.workers < 1:
+        raise UserError(f"--workers must be at least 1, got {args.workers}")
+    if not 0 <= args.perturb <= 0.5:
+        raise UserError(f"--perturb must be between 0 and 0.5, got {args.perturb}")
+    from sim.runner import preflight, run_suite
+
+    preflight(suite, args.carla)
+    policy = policy_of(args.policy)
+    name = _safe(args.policy)
+    out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"
+    result = run_suite(
+        suite,
+        policy,
+        out,
+        carla=args.carla,
+        workers=args.workers,
+        record=not args.no_record,
+        perturb=args.perturb,
+        dagger=args.dagger,
+        policy_name=name,
+    )
+    summary = summarise(suite, result)
+    _print(suite, result, summary, out)
+    output.finish(args, {"results": str(out / "results.json"), **payload(suite, result, summary)})
+    return 1 if any(case.status == "infrastructure" for case in result.cases) else 0
+
+
+def policy_of(spec: str) -> "Callable[[], Policy] | Any":
+    """Picklable factory of a policy, or "expert"; UserError lists what is known."""
+    if spec == "expert":
+        return "expert"
+    if spec in FLOORS:
+        from drive.bench.floors import ConstantVelocity, GoStraight
+
+        return {"constant_velocity": ConstantVelocity, "go_straight": GoStraight}[spec]
+    if spec == "base" or spec.startswith("models:/") or Path(spec).is_dir():
+        from drive.model import policy_factory
+
+        return policy_factory(spec)
+    known = ", ".join(("expert", *FLOORS, "base"))
+    raise UserError(f"--policy {spec}: unknown; known: {known}, a model folder, or models:/NAME@ALIAS")
+
+
+def summarise(suite: "Suite", result: "EvalResult") -> list[dict[str, Any]]:
+    """One row per condition and one over all: rates over PLANNED routes, intervals, infractions."""
+    by_id = {case.case_id: case for case in result.cases}
+    conditions = list(dict.fromkeys(route.condition for route in suite.routes))
+    rows = []
+    for condition in conditions + (["all"] if len(conditions) > 1 else []):
+        planned = [r for r in suite.routes if condition in ("all", r.condition)]
+        cases = [by_id[r.route_id] for r in planned if r.route_id in by_id]
+        rows.append(_row(condition, len(planned), cases, [r.seed for r in planned]))
+    return rows
+
+
+def _row(condition: str, planned: int, cases: "Sequence[CaseScore]", seeds: list[int]) -> dict[str, Any]:
+    successes = sum(case.terms["success"] > 0 for case in cases)
+    low, high = wilson(successes, planned)
+    return {
+        "condition": condition,
+        "planned": planned,
+        "run": sum(case.status == "ok" for case in cases),
+        "policy_failed": sum(case.status == "failed" for case in cases),
+        "simulator_failed": sum(case.status == "infrastructure" for case in cases),
+        "success": successes / planned,
+        "success_low": low,
+        "success_high": high,
+        "driving_score": sum(case.score for case in cases) / planned,
+        "completion": sum(case.terms["completion"] for case in cases) / planned,
+        "infractions": {key: int(sum(case.terms[key] for case in cases)) for key in SHORT},
+        "seeds": seeds,
+    }
+
+
+def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson 95 % interval of a rate."""
+    if n == 0:
+        return 0.0, 1.0
+    rate = successes / n
+    middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * (rate * (1 - rate) / n + z * z / (4 * n * n)) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def payload(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]]) -> dict[str, Any]:
+    """Numbers for --json."""
+    return {
+        "suite": suite.name,
+        "policy": result.model,
+        "protocol": result.protocol,
+        "planned": result.planned,
+        "conditions": summary,
+        "routes": [
+            {"route_id": c.case_id, "status": c.status, "driving_score": c.score, **c.terms} for c in result.cases
+        ],
+        "versions": result.versions,
+    }
+
+
+def _print(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]], out: Path) -> None:
+    from drive.cli.output import print_table
+
+    used = [key for key in SHORT if any(row["infractions"][key] for row in summary)]
+    columns = ["condition", "routes", "success %", "95 %", "driving score", "completion %", *(SHORT[k] for k in used)]
+    rows = [
+        [
+            row["condition"],
+            f"{row['run']}/{row['planned']}",
+            f"{100 * row['success']:.1f}",
+            f"{100 * row['success_low']:.0f}-{100 * row['success_high']:.0f}",
+            f"{row['driving_score']:.1f}",
+            f"{100 * row['completion']:.1f}",
+            *(row["infractions"][key] for key in used),
+        ]
+        for row in summary
+    ]
+    print_table(f"{result.model} on {suite.name} ({result.protocol})", columns, rows)
+    seeds = [route.seed for route in suite.routes]
+    print(f"  routes run/planned; Wilson interval; seeds {_ranges(seeds)}; results: {out / 'results.json'}")
+    failed = sum(row["simulator_failed"] for row in summary[-1:])
+    if failed:
+        print(f"  the simulator failed on {failed} routes; the same command runs them again")
+
+
+def _ranges(seeds: list[int]) -> str:
+    """Readable list of seeds: 100-103, 110."""
+    parts: list[list[int]] = []
+    for seed in sorted(set(seeds)):
+        if parts and seed == parts[-1][1] + 1:
+            parts[-1][1] = seed
+        else:
+            parts.append([seed, seed])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _safe(text: str) -> str:
+    """A policy or suite name as a folder name."""
+    return "".join(c if c.isalnum() or c in "-_.@" else "-" for c in text).strip("-") or "policy"

@@ -1,0 +1,185 @@
+"""Finds recording faults in a drive: moments that say more about the recorder than about the driving."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from drive.contracts import DT_S, F64, STEPS, U8, Bool, DriveLog
+from drive.geometry.se2 import wrap
+
+MARGIN_S = 1.0
+HISTORY_S = 2.0
+GAP_RATIO, GAP_S = 3.5, 0.15
+SPEED_SLACK_MPS, SPEED_SLACK_SHARE = 3.0, 0.3
+SPIKE_MPS, SPIKE_MPS2, SPIKE_ROWS = 6.0, 20.0, 5
+YAW_SLACK_RAD, YAW_RATE_RADPS = 0.35, 2.5
+BLACK_LEVEL = 8
+FROZEN_IMAGES, FROZEN_M = 3, 3.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One recording fault.
+
+    Attributes:
+        kind: "time_backwards", "time_repeated", "time_gap", "pose_jump", "yaw_jump", "speed_mismatch",
+            "non_finite", "black_image", "frozen_image", "no_history"; `check_logs` adds those of files.
+        channel: "ego", "agents", a camera or a modality.
+        row: First row of the channel it shows at; -1 if it concerns the whole channel.
+        start_us, end_us: Span that must not be mined or trained on, wider than the fault by what is derived
+            from neighbouring rows; (-1, -1) if it concerns the whole channel.
+        detail: Readable.
+        log_id: Log it is in.
+        file: File it is in, "" when found in memory.
+        level: "note" for what is tolerated, e.g. a first frame without history.
+    """
+
+    kind: str
+    channel: str
+    row: int
+    start_us: int
+    end_us: int
+    detail: str
+    log_id: str = ""
+    file: str = ""
+    level: Literal["fault", "note"] = "fault"
+
+
+def find_faults(log: DriveLog) -> list[Fault]:
+    """Recording faults of one drive in row order of each channel; hard driving is not among them.
+
+    Ego time must increase without gaps; poses must be finite and within reach of the recorded speed; a spike
+    in speed that lasts one row is a jump where speed itself comes from poses; images must be neither black
+    nor frozen while the vehicle moves. Braking and collisions only ever slow the vehicle down, so they never
+    count as jumps.
+    """
+    found = [*_time_faults(log), *_finite_faults(log), *_motion_faults(log)]
+    for camera, images in log.plans.images.items():
+        found += _image_faults(log, camera, images)
+    return found
+
+
+def faulty_steps(log: DriveLog, faults: Iterable[Fault]) -> Bool:
+    """Bool (T,), steps of the drive inside the span of any of `faults`."""
+    bad = np.zeros(len(log.ego.t_us), bool)
+    for fault in faults:
+        bad |= (log.ego.t_us >= fault.start_us) & (log.ego.t_us <= fault.end_us)
+    return bad
+
+
+def _faults(log: DriveLog, kind: str, channel: str, rows: Any, steps: Any, detail: str) -> list[Fault]:
+    """One fault per run of consecutive `rows`; `steps` are the drive's steps at these rows."""
+    rows, steps = np.asarray(rows, np.int64), np.asarray(steps, np.int64)
+    if not len(rows):
+        return []
+    # Labels of a real drive are its own future and inputs its own past: they carry a fault that far.
+    derived = log.plans.provenance == "oracle" and channel == "ego"
+    before, after = (STEPS * DT_S, HISTORY_S) if derived else (MARGIN_S, MARGIN_S)
+    out = []
+    for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows) > 1) + 1):
+        first, last = steps[run[0]], steps[run[-1]]
+        times = log.ego.t_us[max(0, first - 1) : last + 1]
+        span = int(times.min() - before * 1e6), int(times.max() + after * 1e6)
+        more = f" ({len(run)} rows)" if len(run) > 1 else ""
+        out.append(Fault(kind, channel, int(rows[run[0]]), *span, detail + more, log.meta.log_id))
+    return out
+
+
+def _time_faults(log: DriveLog) -> list[Fault]:
+    dt = np.diff(log.ego.t_us)
+    usual = float(np.median(dt)) if len(dt) else 0.0
+    out = []
+    for kind, bad, text in (
+        ("time_backwards", dt < 0, "time runs backwards"),
+        ("time_repeated", dt == 0, "time stamp repeats"),
+        ("time_gap", dt > max(GAP_RATIO * usual, usual + GAP_S * 1e6), "frames are missing before this row"),
+    ):
+        rows = np.flatnonzero(bad) + 1
+        out += _faults(log, kind, "ego", rows, rows, text)
+    return out
+
+
+def _finite_faults(log: DriveLog) -> list[Fault]:
+    ego, agents = log.ego, log.agents
+    bad = ~np.isfinite(ego.pose_world).all(1)
+    for values in (ego.speed_mps, ego.accel_mps2, ego.yaw_rate_radps):
+        bad |= ~np.isfinite(values)
+    rows = np.flatnonzero(bad)
+    out = _faults(log, "non_finite", "ego", rows, rows, "pose or motion is not finite")
+    poses = np.isfinite(agents.pose_world).all(2) & np.isfinite(agents.speed_mps)
+    rows = np.flatnonzero((agents.valid & ~poses).any(0))
+    return out + _faults(log, "non_finite", "agents", rows, rows, "pose or speed of an agent is not finite")
+
+
+def _motion_faults(log: DriveLog) -> list[Fault]:
+    ego = log.ego
+    if len(ego.t_us) < 2:
+        return []
+    dt = np.diff(ego.t_us) * 1e-6
+    known = (dt > 0) & np.isfinite(ego.pose_world[1:]).all(1) & np.isfinite(ego.pose_world[:-1]).all(1)
+    dt = np.where(known, dt, 1.0)
+    step = np.diff(ego.pose_world, axis=0)
+    moved = np.where(known, np.hypot(step[:, 0], step[:, 1]) / dt, 0.0)
+    reported = np.nan_to_num(np.abs(ego.speed_mps.astype(np.float64)))
+    jump = known & (_beyond_speed(moved, reported) | _spike(moved, reported, dt))
+    turned = known & (np.abs(np.nan_to_num(wrap(step[:, 2]))) > YAW_SLACK_RAD + YAW_RATE_RADPS * dt)
+    rows = np.flatnonzero(jump) + 1
+    out = _faults(log, "pose_jump", "ego", rows, rows, "position jumps further than the vehicle can drive")
+    rows = np.flatnonzero(turned & ~jump) + 1
+    out += _faults(log, "yaw_jump", "ego", rows, rows, "heading jumps further than the vehicle can turn")
+    return out + _speed_faults(log, moved, reported, known, jump)
+
+
+def _beyond_speed(moved: F64, reported: F64) -> Bool:
+    """The way from row to row (T - 1,) needs more than the higher of the two reported speeds.
+
+    The first row of a real drive may have no speed yet, so the second row alone is not held against it.
+    """
+    top = np.maximum(reported[:-1], reported[1:])
+    return np.asarray(moved > top * (1 + SPEED_SLACK_SHARE) + SPEED_SLACK_MPS)
+
+
+def _spike(moved: F64, reported: F64, dt_s: F64) -> Bool:
+    """Speed from poses exceeds the median around it, where the reported speed is itself from poses."""
+    derived = np.isclose(moved, reported[1:], rtol=1e-3, atol=1e-3)
+    if len(moved) < 3 or derived.mean() < 0.9:
+        return np.zeros(len(moved), bool)
+    padded = np.pad(moved, SPIKE_ROWS, mode="reflect" if len(moved) > SPIKE_ROWS else "edge")
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * SPIKE_ROWS + 1), axis=1)
+    return np.asarray(moved - usual > SPIKE_MPS + SPIKE_MPS2 * dt_s)
+
+
+def _speed_faults(log: DriveLog, moved: F64, reported: F64, known: Bool, jump: Bool) -> list[Fault]:
+    """Reported speed is wrong where the ways before and after a row both contradict it."""
+    slack = SPEED_SLACK_MPS + SPEED_SLACK_SHARE * reported
+    usable = known & ~jump
+    before, after = np.append(False, usable), np.append(usable, False)
+    off_before = np.append(True, np.abs(moved - reported[1:]) > slack[1:]) & (
+        before | ~np.append(False, known)
+    )
+    off_after = np.append(np.abs(moved - reported[:-1]) > slack[:-1], True)
+    rows = np.flatnonzero(off_before & off_after & (before | after))
+    out = _faults(log, "speed_mismatch", "ego", rows[rows > 0], rows[rows > 0], "speed contradicts the poses")
+    ego = log.ego
+    if len(rows) and rows[0] == 0:
+        detail = f"speed {reported[0]:.1f} m/s, poses say {moved[0]:.1f} m/s"
+        oracle = log.plans.provenance == "oracle"
+        first = Fault("speed_mismatch", "ego", 0, int(ego.t_us[0]), int(ego.t_us[0]), detail, log.meta.log_id)
+        out.insert(0, replace(first, kind="no_history", level="note") if oracle else first)
+    return out
+
+
+def _image_faults(log: DriveLog, camera: str, images: U8) -> list[Fault]:
+    steps = log.plans.step
+    black = np.flatnonzero(images.reshape(len(images), -1).max(1, initial=0) < BLACK_LEVEL)
+    out = _faults(log, "black_image", camera, black, steps[black], "image is black")
+    same = np.array([np.array_equal(a, b) for a, b in zip(images[1:], images[:-1], strict=True)], bool)
+    place = log.ego.pose_world[steps, :2]
+    for run in np.split(np.arange(1, len(images)), np.flatnonzero(~same)):
+        run = run[same[run - 1]]
+        if len(run) >= FROZEN_IMAGES and np.hypot(*(place[run[-1]] - place[run[0] - 1])) > FROZEN_M:
+            detail = "image does not change while the vehicle moves"
+            out += _faults(log, "frozen_image", camera, run, steps[run], detail)
+    return out

@@ -1,0 +1,290 @@
+"""Ingest: nuScenes tables, or logs that py123d has already converted, into the log store."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drive.contracts import UserError
+from drive.files import new_folder, read_json, write_json
+from drive.logs import columns
+from drive.logs.layout import BOXES, FORMAT, SOURCE, SYNC, log_folders
+from drive.logs.nuscenes_tables import SceneSurvey, Survey, survey
+from drive.logs.reader import read_meta
+from drive.progress import Progress
+
+SPLITS = {"v1.0-mini": "nuscenes-mini", "v1.0-trainval": "nuscenes", "v1.0-test": "nuscenes"}
+
+
+@dataclass(frozen=True)
+class SceneReport:
+    """One ingested log.
+
+    Attributes:
+        log_id: Name of the log, for nuScenes the scene's name.
+        split: Folder below the root.
+        samples, boxes: What the log now holds, counted in its files.
+        declared_samples, declared_boxes: What the source's tables say.
+        sensor_files: Channel -> (present, declared).
+        can_bus: Measured ego motion was there.
+    """
+
+    log_id: str
+    split: str
+    samples: int
+    boxes: int
+    declared_samples: int
+    declared_boxes: int
+    sensor_files: Mapping[str, tuple[int, int]]
+    can_bus: bool
+
+    @property
+    def complete(self) -> bool:
+        """Everything declared arrived."""
+        return (self.samples, self.boxes) == (self.declared_samples, self.declared_boxes)
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What one ingest brought.
+
+    Attributes:
+        dataset, version, dataroot: The source.
+        out_root: Root of logs, for `read_drive`.
+        scenes: One entry a log.
+        map_expansion: Vector maps were there.
+        absent_tables: Optional tables that were not there.
+        converted: Logs written by this call; the others were there already.
+        key: Hash of the source.
+    """
+
+    dataset: str
+    version: str
+    dataroot: str
+    out_root: str
+    scenes: tuple[SceneReport, ...]
+    map_expansion: bool
+    absent_tables: tuple[str, ...]
+    converted: int
+    key: str
+
+    @property
+    def samples(self) -> int:
+        """Key frames over all logs."""
+        return sum(scene.samples for scene in self.scenes)
+
+    @property
+    def boxes(self) -> int:
+        """Boxes over all logs."""
+        return sum(scene.boxes for scene in self.scenes)
+
+    @property
+    def sensor_files(self) -> tuple[int, int]:
+        """(present, declared) sensor files over all logs."""
+        pairs = [pair for scene in self.scenes for pair in scene.sensor_files.values()]
+        return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+
+    @property
+    def without_can_bus(self) -> tuple[str, ...]:
+        """Logs whose ego motion comes from pose differences."""
+        return tuple(scene.log_id for scene in self.scenes if not scene.can_bus)
+
+
+def ingest_nuscenes(dataroot: Path, version: str, out_root: Path) -> IngestReport:
+    """Convert nuScenes key frames to py123d logs `out_root/<split>/<scene name>/`.
+
+    Missing sensor files, CAN-bus messages and map expansion are tolerated and reported; images and point
+    clouds stay where they are and the logs refer to them. A scene appears whole or not at all; scenes that
+    are there already from the same tables and files are kept, so an interrupted ingest resumes and a repeated
+    one is quick.
+
+    Args:
+        dataroot: Folder with the version's table folder, samples/, can_bus/, maps/.
+        version: Table folder, e.g. "v1.0-mini".
+        out_root: Root of logs; made if absent.
+
+    Raises:
+        UserError: wrong folder, unknown version, or missing, damaged or inconsistent tables.
+    """
+    dataroot, out_root = Path(dataroot).resolve(), Path(out_root).resolve()
+    found = survey(dataroot, version)
+    folders = _current_folders(found, out_root)
+    todo = [scene for scene in found.scenes if scene.name not in folders]
+    if todo:
+        splits = _split_of_scene(found)
+        folders |= {scene.name: out_root / splits[scene.name] / scene.name for scene in todo}
+        _convert(found, todo, folders)
+    report = IngestReport(
+        dataset="nuscenes",
+        version=version,
+        dataroot=str(dataroot),
+        out_root=str(out_root),
+        scenes=tuple(_scene_report(scene, folders[scene.name]) for scene in found.scenes),
+        map_expansion=found.map_expansion,
+        absent_tables=found.absent,
+        converted=len(todo),
+        key=found.key,
+    )
+    write_json(out_root / f"nuscenes_{version}.ingest.json", report)
+    return report
+
+
+def ingest_py123d(root: Path) -> IngestReport:
+    """Take stock of logs that py123d has converted below `root`; they are used where they are.
+
+    Raises:
+        UserError: no logs below `root`, or one is damaged or has no frames.
+    """
+    root = Path(root).resolve()
+    folders = log_folders(root)
+    if not folders:
+        raise UserError(
+            f"{root}: no py123d logs (<split>/<log>/sync.arrow); convert a dataset with py123d first"
+        )
+    metas = [read_meta(folder) for folder in folders]
+    scenes = []
+    for meta, folder in zip(metas, folders, strict=True):
+        frames, boxes = columns.row_count(folder / f"{SYNC}.arrow"), count_boxes(folder)
+        if not frames:
+            raise UserError(f"{folder}: has no frames; convert this log again")
+        cameras = {p.stem: (columns.row_count(p), frames) for p in sorted(folder.glob("camera.*.arrow"))}
+        measured = meta.simulator != "real world" or bool(_source(folder).get("can_bus"))
+        scenes.append(
+            SceneReport(meta.log_id, folder.parent.name, frames, boxes, frames, boxes, cameras, measured)
+        )
+    datasets = sorted({meta.dataset for meta in metas})
+    return IngestReport("+".join(datasets), "py123d", str(root), str(root), tuple(scenes), False, (), 0, "")
+
+
+def read_report(path: Path) -> IngestReport:
+    """Read back the report that an ingest left as `<out_root>/nuscenes_<version>.ingest.json`."""
+    raw = read_json(path)
+    scenes = tuple(
+        SceneReport(**{**scene, "sensor_files": {k: tuple(v) for k, v in scene["sensor_files"].items()}})
+        for scene in raw.pop("scenes")
+    )
+    return IngestReport(**{**raw, "absent_tables": tuple(raw["absent_tables"])}, scenes=scenes)
+
+
+def count_boxes(folder: Path) -> int:
+    """Boxes over all frames of a log."""
+    path = folder / f"{BOXES}.arrow"
+    if not path.exists():
+        return 0
+    tokens = columns.open_table(path)["track_token"]
+    return sum(len(chunk.flatten()) for chunk in tokens.chunks)
+
+
+def _source(folder: Path) -> dict[str, Any]:
+    path = folder / f"{SOURCE}.arrow"
+    return dict(columns.read_metadata(path)["metadata"]) if path.exists() else {}
+
+
+def _current_folders(found: Survey, out_root: Path) -> dict[str, Path]:
+    """Scenes that are there already, from the same tables, files and format; without importing the devkit."""
+    names, out = {scene.name for scene in found.scenes}, {}
+    for folder in log_folders(out_root) if out_root.is_dir() else []:
+        source = _source(folder) if folder.name in names else {}
+        if source.get("key") == found.key and source.get("format") == FORMAT:
+            out[folder.name] = folder
+    return out
+
+
+def _scene_report(scene: SceneSurvey, folder: Path) -> SceneReport:
+    return SceneReport(
+        log_id=scene.name,
+        split=folder.parent.name,
+        samples=columns.row_count(folder / f"{SYNC}.arrow"),
+        boxes=count_boxes(folder),
+        declared_samples=len(scene.sample_t_us),
+        declared_boxes=scene.boxes,
+        sensor_files={name: (c.present, c.declared) for name, c in scene.channels.items()},
+        can_bus=scene.can_bus,
+    )
+
+
+def _split_of_scene(found: Survey) -> dict[str, str]:
+    """Folder of each scene by nuScenes' official splits; scenes of other versions count as training."""
+    name = SPLITS.get(found.version, f"nuscenes-{found.version.removeprefix('v1.0-')}")
+    part = {"v1.0-mini": {"mini_val": "val"}, "v1.0-trainval": {"val": "val"}, "v1.0-test": {"test": "test"}}
+    held = {
+        scene: kind for split, kind in part.get(found.version, {}).items() for scene in official_split(split)
+    }
+    return {scene.name: f"{name}_{held.get(scene.name, 'train')}" for scene in found.scenes}
+
+
+def official_split(name: str) -> list[str]:
+    """Scene names of an official nuScenes split, e.g. "mini_val"."""
+    from nuscenes.utils import splits
+
+    return list(getattr(splits, name))
+
+
+def _convert(found: Survey, todo: list[SceneSurvey], folders: Mapping[str, Path]) -> None:
+    with Progress("ingest", len(todo), "scenes") as bar:
+        from py123d.parser.nuscenes.nuscenes_parser import NuScenesLogParser
+        from py123d.parser.nuscenes.utils.nuscenes_constants import NUSCENES_DT
+
+        logging.getLogger("py123d").setLevel(logging.ERROR)
+        tables = _open_tables(found)
+        for scene in todo:
+            folder = folders[scene.name]
+            parser = NuScenesLogParser(
+                split=folder.parent.name,
+                scene_token=scene.token,
+                scene_name=scene.name,
+                location=scene.location,
+                nuscenes_data_root=found.dataroot,
+                database_version=found.version,
+                target_dt=NUSCENES_DT,
+                nusc=tables,
+            )
+            with new_folder(folder) as temp:
+                _write_scene(parser, temp, _marker(found, scene))
+            bar.advance(note=scene.name)
+
+
+def _open_tables(found: Survey) -> Any:
+    """The devkit's tables; optional ones may be absent, and so may the map masks, which no log uses."""
+    from nuscenes import NuScenes
+
+    class Tables(NuScenes):  # type: ignore[misc, unused-ignore]
+        def __load_table__(self, table_name: str) -> Any:
+            if table_name == "map":  # the devkit insists on one map a log and on its mask file
+                logs = [row["token"] for row in self.log]
+                return [{"token": "none", "log_tokens": logs, "filename": f"{found.version}/log.json"}]
+            return [] if table_name in found.absent else super().__load_table__(table_name)
+
+    return Tables(version=found.version, dataroot=str(found.dataroot), verbose=False)
+
+
+def _marker(found: Survey, scene: SceneSurvey) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "key": found.key,
+        "version": found.version,
+        "dataroot": str(found.dataroot),
+        "scene_token": scene.token,
+        "can_bus": scene.can_bus,
+        "samples": len(scene.sample_t_us),
+        "boxes": scene.boxes,
+        "sensor_files": {
+            name: {"declared": channel.declared, "present": channel.present, "gap": channel.gap}
+            for name, channel in scene.channels.items()
+        },
+    }
+
+
+def _write_scene(parser: Any, temp: Path, marker: dict[str, Any]) -> None:
+    """Write one scene with py123d's writer; ego motion stays as measured, not inferred from later poses."""
+    from py123d.datatypes.custom.custom_modality import CustomModality, CustomModalityMetadata
+
+    from drive.logs.writer import open_writer
+
+    with open_writer(temp, parser.get_log_metadata(), "path") as writer:
+        for index, frame in enumerate(parser.iter_modalities_sync()):
+            if index == 0:
+                metadata = CustomModalityMetadata(SOURCE.split(".", 1)[1], marker)
+                frame.modalities.append(CustomModality({}, metadata, frame.timestamp))
+            writer.write_sync(frame)

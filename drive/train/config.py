@@ -1,0 +1,95 @@
+"""Configs of training jobs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from drive.data.augment import AugmentConfig
+from drive.model.config import ModelConfig
+from drive.train.weights import LossWeights
+
+HELD_OUT_TOWNS = ("Town02", "Town10HD")
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """The optimisation loop.
+
+    Attributes:
+        max_steps: Budget in optimiser steps.
+        batch_size: Samples per step.
+        lr: Peak learning rate (AdamW, cosine).
+        weight_decay: AdamW's.
+        warmup_steps: Linear warm-up.
+        clip_norm: Largest gradient norm.
+        ema_decay: Of the averaged weights that are shipped; 0 = off.
+        checkpoint_every: Steps between checkpoints.
+        precision: "bf16" runs the convolutions in bfloat16: twice as fast on CPUs with AMX, slow without.
+        threads: torch threads; results are reproducible for a fixed number.
+        seed: Of initial weights, order, augmentation and noise.
+    """
+
+    max_steps: int = 600
+    batch_size: int = 96
+    lr: float = 1.2e-3
+    weight_decay: float = 0.05
+    warmup_steps: int = 60
+    clip_norm: float = 2.0
+    ema_decay: float = 0.998
+    checkpoint_every: int = 200
+    precision: Literal["fp32", "bf16"] = "fp32"
+    threads: int = 2
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Training from scratch or from a given model.
+
+    Attributes:
+        data: Log roots.
+        cache: Folder of decoded samples; default: `cache` in the output folder.
+        init_from: Model whose weights and frozen statistics to start from; null = from scratch.
+        exclude_towns: Never trained on.
+        validation_share: Share of routes held out for the numbers at the end.
+        model: Architecture.
+        loop: Optimisation.
+        augment: Disturbance of inputs.
+        loss: Weights of the loss terms.
+    """
+
+    data: tuple[Path, ...] = ()
+    cache: Path | None = None
+    init_from: Path | None = None
+    exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS
+    validation_share: float = 0.1
+    model: ModelConfig = field(default_factory=ModelConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    loss: LossWeights = field(default_factory=LossWeights)
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """Fine-tuning of a champion with LoRA.
+
+    Attributes:
+        loop: Optimisation.
+        rank, alpha: Of the adapters; the update is scaled by alpha / rank.
+        distill: Weight of staying close to the champion on replay samples.
+        augment: Disturbance of inputs.
+        loss: Weights of the imitation terms.
+        exclude_towns: A manifest that touches these is refused.
+    """
+
+    loop: LoopConfig = field(
+        default_factory=lambda: LoopConfig(
+            max_steps=300, batch_size=64, lr=1e-4, weight_decay=0.0, warmup_steps=20, ema_decay=0.0, checkpoint_every=50
+        )
+    )
+    rank: int = 16
+    alpha: int = 32
+    distill: float = 1.0
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    loss: LossWeights = field(default_factory=LossWeights)
+    exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS

@@ -1,0 +1,34 @@
+"""The planner's training job: imitation of the expert, with the command told, hidden or wrong."""
+
+import torch
+from torch import Tensor
+
+from drive.model.network import Inputs, PlannerNetwork, Scene
+from drive.train.config import LoopConfig
+from drive.train.fit import Learner
+from drive.train.losses import hide_commands, imitation_loss, inputs_of, noise_and_denoise
+from drive.train.weights import LossWeights
+
+
+class PlannerLearner(Learner):
+    """Trains every parameter of the network."""
+
+    network: PlannerNetwork
+
+    def __init__(self, network: PlannerNetwork, loop: LoopConfig, weights: LossWeights) -> None:
+        super().__init__(network, loop)
+        self.weights = weights
+
+    def terms(self, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """Weighted loss terms."""
+        scene = encode(self.network, inputs_of(batch), self.loop.precision)
+        command = hide_commands(batch["command"], self.network.config.command_drop, generator)
+        done = noise_and_denoise(self.network, scene, command, generator)
+        return imitation_loss(self.network, scene, done, batch, self.weights)
+
+
+def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:
+    """Encode in the given precision; the scene is float32 either way."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        scene = network.encode(inputs)
+    return Scene(*(value.float() for value in scene))

@@ -1,0 +1,90 @@
+"""Training of a planner from recorded drives."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drive.config import config_sha, dump_config
+from drive.contracts import I64, UserError
+from drive.data.batches import Batches
+from drive.data.bundle import Bundle, find_drives, load_bundle, split_rows
+from drive.files import sha256_json
+from drive.model.anchors import fit_statistics
+from drive.model.folder import load_model, save_model
+from drive.model.horizon import knots_from_poses
+from drive.model.network import PlannerNetwork
+from drive.train.config import TrainConfig
+from drive.train.evaluate import evaluate_samples
+from drive.train.fit import fit
+from drive.train.learner import PlannerLearner
+
+MODEL = "model"
+
+
+def train(config: TrainConfig, out_dir: Path) -> Path:
+    """Train a planner; run again after an interruption to continue exactly where it stopped.
+
+    Args:
+        config: What to train on and how.
+        out_dir: Receives config.yaml, checkpoints/, the sample cache (unless configured) and model/.
+
+    Returns:
+        The model folder, `out_dir/model`.
+
+    Raises:
+        UserError: no data, zero steps, a folder with another run, or a loss that is not finite.
+        drive.train.fit.Interrupted: SIGTERM; state saved.
+    """
+    if not config.data:
+        raise UserError("data: no log root given; use `drive train --data LOGROOT`")
+    if config.loop.max_steps < 1:
+        raise UserError("loop.max_steps: 0 training steps asked for; give at least 1")
+    torch.set_num_threads(config.loop.threads)
+    drives = find_drives(config.data, config.exclude_towns)
+    bundle = load_bundle(drives, config.model.camera, config.cache or out_dir / "cache")
+    rows, held = split_rows(bundle, config.validation_share, config.loop.seed)
+    dump_config(config, out_dir / "config.yaml")
+    network, parent = _start(config, bundle, rows)
+    learner = PlannerLearner(network, config.loop, config.loss)
+    batches = Batches(bundle.samples, rows, config.loop.batch_size, config.loop.seed, config.augment)
+    fit(learner, batches, out_dir, _fingerprint(config, bundle, parent), "train")
+    provenance = {
+        "kind": "train",
+        "steps": config.loop.max_steps,
+        "data_key": bundle.key,
+        "drives": len(bundle.drives),
+        "train_samples": len(rows),
+        "validation_samples": len(held),
+        "validation": evaluate_samples(network.eval(), bundle.samples, held),
+    }
+    save_model(out_dir / MODEL, network, parent_id=parent, config_sha=config_sha(config), provenance=provenance)
+    return out_dir / MODEL
+
+
+def _start(config: TrainConfig, bundle: Bundle, rows: I64) -> tuple[PlannerNetwork, str | None]:
+    """Fresh network with statistics of the training rows, or the given one with its own frozen statistics."""
+    if config.init_from is not None:
+        network, meta = load_model(config.init_from)
+        if network.config.camera != config.model.camera:
+            raise UserError(f"{config.init_from}: was trained on {network.config.camera}; set model.camera to it")
+        return network.train(), meta.model_id
+    knots = knots_from_poses(bundle.samples.label_ego[rows])
+    moving = int((knots[:, -1, 0] > 1.0).sum())
+    if moving < config.model.kmeans_anchors:
+        raise UserError(
+            f"data: only {moving} samples move, {config.model.kmeans_anchors} anchors need as many; record more drives"
+        )
+    torch.manual_seed(config.loop.seed)
+    return PlannerNetwork(config.model, fit_statistics(knots, config.model.kmeans_anchors, config.loop.seed)), None
+
+
+def _fingerprint(config: TrainConfig, bundle: Bundle, parent: str | None) -> str:
+    """Hash of what decides the weights: not of where data, cache and output lie."""
+    parts: Mapping[str, Any] = {
+        "model": config.model, "loop": config.loop, "augment": config.augment, "loss": config.loss,
+        "validation_share": config.validation_share, "data": bundle.key, "parent": parent,
+    }  # fmt: skip
+    return sha256_json({name: part if isinstance(part, str | float | None) else config_sha(part)
+                        for name, part in parts.items()})[:16]  # fmt: skip

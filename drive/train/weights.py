@@ -1,0 +1,26 @@
+"""Weights of the training terms; free of torch, so that configs load fast."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LossWeights:
+    """Weights of the terms.
+
+    Attributes:
+        intent: L1 of the command's intended trajectory (before diffusion).
+        denoise: L1 of the denoised winner: the proposal whose anchor was nearest to the label.
+        denoise_intent: L1 of the proposal that started from the intent.
+        score: Cross entropy of scores against softmax(-distance / score_scale_m) over the denoised proposals.
+        score_scale_m: Softness of the score target.
+        command: Cross entropy of both command heads.
+        perception: Light, stop distance and lead gap.
+    """
+
+    intent: float = 1.0
+    denoise: float = 1.0
+    denoise_intent: float = 0.5
+    score: float = 0.5
+    score_scale_m: float = 0.3
+    command: float = 0.3
+    perception: float = 0.2

@@ -1,0 +1,279 @@
+"""Drive one route: tick, plan, control, watch, record."""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drive.contracts import (
+    DT_S,
+    F32,
+    U8,
+    DriveLog,
+    Event,
+    LogMeta,
+    Observation,
+    Plan,
+    Policy,
+    RouteHint,
+)
+from drive.geometry.se2 import resample_poses, to_local
+from sim.control import Tracker
+from sim.criteria import Criteria, time_limit_s
+from sim.expert import ExpertPlan, plan_expert
+from sim.frames import CAMERA, front_camera
+from sim.recording import Recorder, outcome, road_patch
+from sim.routes import RouteSpec
+from sim.session import TICK_S, Address, Session
+from sim.situation import Situation
+
+PLAN_EVERY = 4
+LOG_EVERY = 2
+HISTORY_S = (-2.0, -1.5, -1.0, -0.5, 0.0)
+SETTLE_S = 0.05
+TAKE_OVER_M = 2.2
+TAKE_OVER_STUCK_S = 8.0
+TAKE_OVER_PLANS = 15
+
+
+@dataclass(frozen=True)
+class DriveOptions:
+    """How a route is driven.
+
+    Attributes:
+        record: Keep a DriveLog with camera images.
+        perturb: Share of planning steps after which the ego is displaced (training data).
+        dagger: The expert takes over for 3 s when the policy is 2.2 m off the route or stuck (training data).
+        wall_limit_s: Wall-clock limit of a drive.
+    """
+
+    record: bool = True
+    perturb: float = 0.0
+    dagger: bool = False
+    wall_limit_s: float = 900.0
+
+
+@dataclass(frozen=True)
+class DriveReport:
+    """What one drive came to; `log` is None unless it was recorded."""
+
+    spec: RouteSpec
+    ended: str
+    events: tuple[Event, ...]
+    completion: float
+    outside_m: float
+    driven_m: float
+    route_length_m: float
+    game_s: float
+    wall_s: float
+    plans: int
+    split_brain: int
+    unusable_plans: int
+    late_images: int
+    plan_ms: tuple[float, ...] = ()
+    log: DriveLog | None = None
+
+
+@dataclass
+class _Drive:
+    """Mutable state of the loop."""
+
+    options: DriveOptions
+    policy: Policy | None
+    session: Session
+    tracker: Tracker
+    criteria: Criteria
+    recorder: Recorder
+    rng: np.random.Generator
+    trail_t: list[float] = field(default_factory=list)
+    trail: list[np.ndarray] = field(default_factory=list)
+    way_ahead_m: float = 0.0
+    plans: int = 0
+    split_brain: int = 0
+    expert_plans_left: int = 0
+    stuck_s: float = 0.0
+    latencies_ms: list[float] = field(default_factory=list)
+    marks: list[Event] = field(default_factory=list)
+
+
+def drive_route(
+    address: Address, spec: RouteSpec, policy: Policy | None, options: DriveOptions, driver: str, simulator: str
+) -> DriveReport:
+    """Drive one route on a server.
+
+    Args:
+        address: Server.
+        spec: Route.
+        policy: Driver; None is the privileged expert.
+        options: Recording and perturbation.
+        driver: Name of the driver for the log.
+        simulator: "light simulator" or "CARLA".
+
+    Returns:
+        The report, with the log if recorded.
+
+    Raises:
+        RuntimeError, TimeoutError: The simulator failed (infrastructure, not the policy).
+    """
+    began = time.monotonic()
+    camera = options.record or (policy is not None and policy.needs_images)
+    with Session(address, spec, camera) as session:
+        criteria = Criteria(session.map, time_limit_s(spec.length_m, len(session.lights.stops)), TICK_S)
+        drive = _Drive(
+            options, policy, session, Tracker(session.gains()), criteria, Recorder(), np.random.default_rng([spec.seed, 5])
+        )
+        ended = _loop(drive, began)
+        time.sleep(SETTLE_S)  # collision events travel on their own connection
+        events = criteria.finish(session.contacts(), session.first_frame)
+        log = _log(drive, spec, driver, simulator, ended, events) if options.record else None
+        return DriveReport(
+            spec=spec,
+            ended=ended,
+            events=events,
+            completion=criteria.completion,
+            outside_m=criteria.outside_m,
+            driven_m=criteria.driven_m,
+            route_length_m=session.route.length_m,
+            game_s=session.t_s,
+            wall_s=time.monotonic() - began,
+            plans=drive.plans,
+            split_brain=drive.split_brain,
+            unusable_plans=drive.tracker.unusable_plans,
+            late_images=session.camera.late if session.camera else 0,
+            plan_ms=tuple(drive.latencies_ms),
+            log=log,
+        )
+
+
+def _loop(drive: _Drive, began: float) -> str:
+    session, tick = drive.session, 0
+    while True:
+        planning = tick % PLAN_EVERY == 0
+        scene = session.scene(predict=planning)
+        drive.trail_t.append(scene.t_s)
+        drive.trail.append(scene.ego.pose_world)
+        if tick % LOG_EVERY == 0:
+            drive.recorder.add_state(scene.t_s, scene.ego, scene.agents)
+        if planning:
+            _plan(drive, scene)
+        ended = drive.criteria.tick(scene, drive.way_ahead_m)
+        if ended is not None:
+            return ended
+        if time.monotonic() - began > drive.options.wall_limit_s:
+            raise TimeoutError(f"{session.spec.route_id}: no end after {drive.options.wall_limit_s:.0f} s of wall time")
+        pedals = drive.tracker.control(scene.ego.pose_world, scene.ego.speed_mps, scene.t_s, TICK_S)
+        session.control(pedals.throttle, pedals.brake, pedals.steer)
+        session.walk(scene)
+        if planning:
+            _perturb(drive, scene)
+        session.tick()
+        tick += 1
+
+
+def _plan(drive: _Drive, scene: Situation) -> None:
+    """One planning step: label, ask the policy, hand the plan to the tracker, record."""
+    label = plan_expert(scene)
+    drive.way_ahead_m = float(np.hypot(*label.pose_ego[-1, :2]))
+    hint = scene.route.hint(scene.ego.pose_world, scene.s_m)
+    camera = drive.session.camera
+    image = camera.at(drive.session.frame) if camera else None
+    plan = _ask(drive, scene, hint, image)
+    steers = label.pose_ego if plan is None else _at_dt(plan)
+    if plan is not None and drive.options.dagger and _expert_takes_over(drive, scene):
+        steers = label.pose_ego
+    drive.tracker.set_plan(steers, scene.ego.pose_world, scene.t_s)
+    drive.plans += 1
+    drive.recorder.add_plan(image if drive.options.record else None, hint, label, plan)
+
+
+def _ask(drive: _Drive, scene: Situation, hint: RouteHint, image: U8 | None) -> Plan | None:
+    if drive.policy is None:
+        return None
+    images = {CAMERA: image[None]} if image is not None and drive.policy.needs_images else {}
+    observation = Observation(
+        t_us=round(scene.t_s * 1e6),
+        images=images,
+        cameras={CAMERA: front_camera()} if images else {},
+        history_ego=_history(drive, scene),
+        speed_mps=scene.ego.speed_mps,
+        accel_mps2=scene.ego.accel_mps2,
+        yaw_rate_radps=scene.ego.yaw_rate_radps,
+        route=hint,
+    )
+    start = time.perf_counter()
+    plan = drive.policy.plan([observation], drive.session.spec.seed * 100_003 + drive.plans)[0]
+    drive.latencies_ms.append(1e3 * (time.perf_counter() - start))
+    drive.split_brain += "split_brain" in plan.flags
+    return plan
+
+
+def _at_dt(plan: Plan) -> F32:
+    """The chosen trajectory on the 0.1 s grid."""
+    best = plan.best
+    if abs(best.dt_s - DT_S) < 1e-9 or not np.isfinite(best.pose_ego).all():
+        return best.pose_ego
+    t = np.arange(len(best.pose_ego) + 1) * best.dt_s
+    poses = np.concatenate([np.zeros((1, 3)), best.pose_ego])
+    return resample_poses(poses, t, np.arange(1, round(t[-1] / DT_S) + 1) * DT_S).astype(np.float32)
+
+
+def _history(drive: _Drive, scene: Situation) -> F32:
+    """Past poses at 2 Hz in the current ego frame; before the start (or a displacement) straight on as now."""
+    t = np.array(drive.trail_t)
+    wanted = scene.t_s + np.array(HISTORY_S)
+    local = to_local(np.array(drive.trail), scene.ego.pose_world)
+    poses = resample_poses(local, t, wanted)
+    early = wanted < t[0] - 1e-6
+    first = local[0]
+    for k in np.flatnonzero(early):
+        back = scene.ego.speed_mps * (t[0] - wanted[k])
+        poses[k] = [first[0] - back * np.cos(first[2]), first[1] - back * np.sin(first[2]), first[2]]
+    return poses.astype(np.float32)
+
+
+def _expert_takes_over(drive: _Drive, scene: Situation) -> bool:
+    free = drive.way_ahead_m > 3.0 and abs(scene.ego.speed_mps) < 0.2
+    drive.stuck_s = drive.stuck_s + PLAN_EVERY * TICK_S if free else 0.0
+    if abs(scene.lateral_m) > TAKE_OVER_M or drive.stuck_s > TAKE_OVER_STUCK_S:
+        drive.expert_plans_left, drive.stuck_s = TAKE_OVER_PLANS, 0.0
+        drive.marks.append(Event("expert_takes_over", round(scene.t_s * 1e6)))
+    drive.expert_plans_left = max(0, drive.expert_plans_left - 1)
+    return drive.expert_plans_left > 0
+
+
+def _perturb(drive: _Drive, scene: Situation) -> None:
+    """Displace the ego now and then, so that labels show how to come back."""
+    rng = drive.rng
+    if drive.options.perturb <= 0 or rng.random() >= drive.options.perturb or scene.ego.speed_mps < 0.5:
+        return
+    lateral = float(np.clip(rng.normal(0, 0.6), -1.4, 1.4))
+    yaw = float(np.clip(rng.normal(0, 0.08), -0.25, 0.25))
+    faster = float(rng.uniform(0.5, 1.15)) if rng.random() < 0.5 else 1.0
+    pose = scene.route.at(scene.s_m)
+    pose += [-lateral * np.sin(pose[2]), lateral * np.cos(pose[2]), yaw]
+    drive.session.place(pose, scene.ego.speed_mps * faster)
+    drive.marks.append(Event("perturbation", round(scene.t_s * 1e6) + round(TICK_S * 1e6)))
+    drive.trail_t.clear()
+    drive.trail.clear()
+
+
+def _log(
+    drive: _Drive, spec: RouteSpec, driver: str, simulator: str, ended: str, events: tuple[Event, ...]
+) -> DriveLog:
+    session = drive.session
+    meta = LogMeta(
+        log_id=f"{spec.route_id}__{driver}".replace("/", "-").replace(":", "-"),
+        dataset="nightdrive",
+        town=spec.town,
+        route=spec.route_id,
+        seed=spec.seed,
+        driver=driver,
+        simulator="CARLA" if simulator == "CARLA" else "light simulator",
+        image_kind="camera" if simulator == "CARLA" else "rendered",
+        outcome=outcome(ended, events),
+    )
+    road = road_patch(session.map, session.route, session.lights.lines_world)
+    together = tuple(sorted((*events, *drive.marks), key=lambda e: (e.t_us, e.kind)))
+    return drive.recorder.log(meta, session.route, road, together)
+
+

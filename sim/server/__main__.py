@@ -1,0 +1,7 @@
+"""Run the light CARLA server."""
+
+import sys
+
+from sim.server.main import main
+
+sys.exit(main())

@@ -1,0 +1,143 @@
+"""The two TCP ports: msgpack requests, and one connection per subscribed stream."""
+
+import asyncio
+import logging
+import os
+import socket
+from typing import Any
+
+import msgpack
+
+from sim.server.rpc import TICK, answer
+from sim.server.simulation import Simulation
+from sim.server.wire import LENGTH
+
+log = logging.getLogger(__name__)
+MAX_MESSAGE_BYTES = 64 << 20
+_POLL_S = 0.0005
+_SEND_TIMEOUT_S = 5.0
+_SEND_BUFFER_BYTES = 4 << 20
+_REQUEST, _REPLY, _NOTIFICATION = 0, 1, 2
+_BROKEN = (msgpack.UnpackException, msgpack.BufferFull, ValueError, TypeError, RecursionError)
+
+
+def _no_delay(transport: asyncio.BaseTransport) -> socket.socket:
+    connection: socket.socket = transport.get_extra_info("socket")
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+class RpcConnection(asyncio.Protocol):
+    """One client: requests are answered in order. Anything that is not a request closes the connection."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._held: tuple[int, list[Any]] | None = None
+        self._unpacker = msgpack.Unpacker(raw=False, strict_map_key=False, max_buffer_size=MAX_MESSAGE_BYTES)
+        self._packer = msgpack.Packer(use_bin_type=True)
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asyncio hook."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        _no_delay(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Asyncio hook."""
+        self._transport = self._held = None
+
+    def data_received(self, data: bytes) -> None:
+        """Asyncio hook."""
+        try:
+            self._unpacker.feed(data)
+            self._pump()
+        except _BROKEN as problem:
+            log.warning("malformed message, connection closed: %s: %s", type(problem).__name__, problem)
+            if self._transport is not None:
+                self._transport.close()
+
+    def _resume(self) -> None:
+        self.data_received(b"")
+
+    def _pump(self) -> None:
+        """Answer what has arrived; a tick, and all behind it, waits until announced streams are open."""
+        if self._held is not None:
+            if self._sim.waiting_for_streams():
+                asyncio.get_running_loop().call_later(_POLL_S, self._resume)
+                return
+            (number, arguments), self._held = self._held, None
+            self._reply(number, TICK, arguments)
+        for message in self._unpacker:
+            kind, number, name, arguments = _parse(message)
+            if name == TICK and self._sim.waiting_for_streams():
+                self._held = (number, arguments)
+                asyncio.get_running_loop().call_later(_POLL_S, self._resume)
+                return
+            if kind == _REQUEST:
+                self._reply(number, name, arguments)
+            else:
+                answer(self._sim, name, arguments[1:], True)
+
+    def _reply(self, number: int, name: str, arguments: list[Any]) -> None:
+        error, value = answer(self._sim, name, arguments[1:], bool(arguments[0][0]))
+        if self._transport is not None:
+            self._transport.write(self._packer.pack([_REPLY, number, error, value]))
+
+
+def _parse(message: Any) -> tuple[int, int, str, list[Any]]:
+    """(kind, number, function, [metadata, arguments...]) of a message; ValueError for anything else."""
+    if isinstance(message, list) and len(message) == 4 and message[0] == _REQUEST:
+        kind, number, name, arguments = message
+    elif isinstance(message, list) and len(message) == 3 and message[0] == _NOTIFICATION:
+        (kind, name, arguments), number = message, 0
+    else:
+        raise ValueError("not an rpc request")
+    good = isinstance(number, int) and isinstance(name, str) and isinstance(arguments, list) and arguments
+    if not good or not isinstance(arguments[0], list) or not arguments[0]:
+        raise ValueError("rpc request without function name or metadata")
+    return kind, number, name, arguments
+
+
+class StreamConnection(asyncio.Protocol):
+    """One stream reader: sends 4 bytes (the stream id), gets length-prefixed payloads until it closes."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._request = b""
+        self._stream: int | None = None
+        self._socket: socket.socket | None = None
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asyncio hook: payloads bypass asyncio, which would copy every image."""
+        self._transport = transport
+        self._socket = socket.socket(fileno=os.dup(_no_delay(transport).fileno()))
+        self._socket.settimeout(_SEND_TIMEOUT_S)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        """Asyncio hook."""
+        if self._stream is not None or self._socket is None or self._transport is None:
+            return
+        self._request += data[: LENGTH.size]
+        if len(self._request) < LENGTH.size:
+            return
+        stream = int(LENGTH.unpack_from(self._request)[0])
+        try:
+            accepted = self._sim.subscribe(stream, self._socket)
+        except OSError:
+            accepted = False
+        if accepted:
+            self._stream = stream
+        else:
+            log.warning("stream %s refused, connection closed", stream)
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Asyncio hook."""
+        if self._socket is not None:
+            if self._stream is not None:
+                self._sim.unsubscribe(self._stream, self._socket)
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,263 @@
+"""One drive's world on a CARLA server: set up, tick, ground truth, tear down."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import carla
+import numpy as np
+
+from drive.contracts import UserError
+from sim.control import VehicleGains
+from sim.frames import axle_from_centre, pose_from_carla, transform, vector
+from sim.lights import RouteLights
+from sim.predict import lane_paths
+from sim.routes import Route, RouteSpec, build_route, road_speeds_mps
+from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
+from sim.situation import Agents, EgoState, Situation
+from sim.traffic import Walkers, hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
+
+TICK_S = 0.05
+TICK_TIMEOUT_S = 20.0
+WARM_UP_TICKS = (20, 100)
+ALIGN_TICKS = 8
+SEE_AGENTS_M = 100.0
+PREDICT_AGENTS_M = 55.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens, the port of this drive's TrafficManager, and whose server it is."""
+
+    host: str
+    port: int
+    traffic_port: int
+    own: bool
+
+
+def connect(address: Address) -> carla.Client:
+    """A client of a server; a version that differs is a UserError with the line that mends it."""
+    client = carla.Client(address.host, address.port)
+    client.set_timeout(TICK_TIMEOUT_S)
+    theirs, ours = client.get_server_version(), client.get_client_version()
+    if theirs.split("-")[0] != ours.split("-")[0]:
+        raise UserError(
+            f"CARLA server {address.host}:{address.port} is version {theirs}, the client is {ours}; "
+            f"run: pip install carla=={theirs.split('-')[0]}"
+        )
+    return client
+
+
+def towns_on(client: carla.Client) -> list[str]:
+    """Names of the maps that a server has."""
+    return sorted({name.split("/")[-1] for name in client.get_available_maps()})
+
+
+class Session:
+    """The world of one route: ego, traffic, sensors. Use as a context manager."""
+
+    def __init__(self, address: Address, spec: RouteSpec, camera: bool) -> None:
+        self.spec = spec
+        self._address = address
+        self._client = connect(address)
+        self._world = self._open_town()
+        self._settings = self._world.get_settings()
+        self._manager: carla.TrafficManager | None = None
+        self._actors: list[carla.Actor] = []
+        self.camera: FrontCamera | None = None
+        self.collisions: CollisionSensor | None = None
+        self._apply_settings()
+        self.map = self._world.get_map()
+        self._speeds = road_speeds_mps(self.map.to_opendrive())
+        self.route: Route = build_route(self.map, spec, self._speeds)
+        self._with_camera = camera
+        self.frame = 0
+        self.first_frame = 0
+
+    def __enter__(self) -> "Session":
+        try:
+            self._populate()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open_town(self) -> carla.World:
+        world = self._client.get_world()
+        here = world.get_map().name.split("/")[-1]
+        if self._address.own:
+            if here != self.spec.town:
+                raise RuntimeError(f"own server has {here}, expected {self.spec.town}")
+            return world
+        if here == self.spec.town:
+            return self._client.reload_world(True)
+        return self._client.load_world(self.spec.town)
+
+    def _apply_settings(self) -> None:
+        settings = self._world.get_settings()
+        settings.synchronous_mode = True
+        settings.fixed_delta_seconds = TICK_S
+        self._world.apply_settings(settings)
+
+    def _populate(self) -> None:
+        spec, world = self.spec, self._world
+        self.ego = spawn_ego(world, self.route)
+        self._actors.append(self.ego)
+        self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
+        vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed)
+        self._actors += vehicles
+        self.walkers = Walkers(world, self.route, spec.walkers, spec.seed)
+        self._actors += self.walkers.actors
+        world.tick(TICK_TIMEOUT_S)
+        hand_over(self._manager, self._address.traffic_port, vehicles, spec.seed)
+        self._describe(world.get_actors([a.id for a in vehicles + self.walkers.actors]))
+        self.lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), self.route)
+        self.ego.apply_control(carla.VehicleControl(brake=1.0))
+        self._s_m = self.route.start_m
+        warm_up = int(np.random.default_rng([spec.seed, 4]).integers(*WARM_UP_TICKS))
+        for _ in range(warm_up):
+            self.frame = world.tick(TICK_TIMEOUT_S)
+        self.collisions = CollisionSensor(world, self.ego)
+        if self._with_camera:
+            self.camera = FrontCamera(world, self.ego)
+        if spec.start_speed_mps > 0:
+            self.control(0.0, 0.0, 0.0)
+            self.push(float(self.route.at(self._s_m)[2]), spec.start_speed_mps)
+        self._align()
+        self.first_frame = self.frame
+
+    def _align(self) -> None:
+        """Tick until the first picture comes: from then on one comes with every planning step."""
+        for _ in range(ALIGN_TICKS):
+            self.tick()
+            if self.camera is None or self.camera.poll(self.frame, IMAGE_WAIT_S) is not None:
+                return
+        raise TimeoutError(f"the camera sent no picture within {ALIGN_TICKS} ticks")
+
+    def _describe(self, actors: Sequence[carla.Actor]) -> None:
+        """Read ids, kinds and box sizes once: `bounding_box` is a remote call."""
+        self._agents = sorted(actors, key=lambda a: a.id)
+        boxes = [a.bounding_box.extent for a in self._agents]
+        self._sizes = np.array([(2 * b.x, 2 * b.y) for b in boxes], np.float32).reshape(-1, 2)
+        kinds = [int(kind_of(a.type_id, 2 * b.x)) for a, b in zip(self._agents, boxes, strict=True)]
+        self._kinds = np.array(kinds, np.int32)
+        self._sizes[self._kinds == 3] = np.maximum(self._sizes[self._kinds == 3], 0.5)
+
+    def tick(self) -> None:
+        """Advance the simulation by TICK_S."""
+        self.frame = self._world.tick(TICK_TIMEOUT_S)
+
+    @property
+    def t_s(self) -> float:
+        """Time since the start of the drive."""
+        return (self.frame - self.first_frame) * TICK_S
+
+    def scene(self, predict: bool) -> Situation:
+        """Ground truth of the newest tick; `predict` adds the agents' possible paths (slow)."""
+        snapshot = self._world.get_snapshot()
+        ego = self._ego_state(snapshot)
+        pose = ego.pose_world
+        s_m, lateral = self.route.locate((pose[0], pose[1], pose[2]), self._s_m)
+        self._s_m = s_m
+        agents, heights = self._agent_states(snapshot, pose[:2])
+        if predict:
+            agents = replace(agents, paths=self._paths(agents, heights, pose[:2]))
+        return Situation(self.t_s, ego, s_m, lateral, self.route, agents, self.lights.stops, self.lights.states())
+
+    def walk(self, scene: Situation) -> None:
+        """Let the walkers decide what they do in the next tick."""
+        if self.walkers.actors:
+            centre = axle_from_centre(scene.ego.pose_world, +1.0)
+            self.walkers.tick(self._world.get_snapshot(), centre, scene.ego.speed_mps, scene.s_m, TICK_S)
+
+    def _ego_state(self, snapshot: carla.WorldSnapshot) -> EgoState:
+        found = snapshot.find(self.ego.id)
+        here, velocity = found.get_transform(), found.get_velocity()
+        centre = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
+        speed = velocity.x * math.cos(centre[2]) - velocity.y * math.sin(centre[2])
+        accel = found.get_acceleration()
+        forward = accel.x * math.cos(centre[2]) - accel.y * math.sin(centre[2])
+        turning = -math.radians(found.get_angular_velocity().z)
+        return EgoState(axle_from_centre(np.array(centre)), speed, forward, turning)
+
+    def _agent_states(self, snapshot: carla.WorldSnapshot, ego_xy: np.ndarray) -> tuple[Agents, list[float]]:
+        rows, poses, speeds, heights = [], [], [], []
+        for i, actor in enumerate(self._agents):
+            found = snapshot.find(actor.id)
+            if found is None:
+                continue
+            here, v = found.get_transform(), found.get_velocity()
+            x, y, yaw = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
+            if abs(x - ego_xy[0]) + abs(y - ego_xy[1]) > SEE_AGENTS_M:
+                continue
+            rows.append(i)
+            if self._kinds[i] == 3:
+                speed = math.hypot(v.x, v.y)
+                yaw = math.atan2(-v.y, v.x) if speed > 0.1 else yaw
+            else:
+                speed = v.x * math.cos(yaw) - v.y * math.sin(yaw)
+            poses.append((x, y, yaw))
+            speeds.append(speed)
+            heights.append(here.location.z)
+        chosen = np.array(rows, int)
+        ids = np.array([self._agents[i].id for i in rows], np.int32)
+        pose = np.array(poses, np.float64).reshape(-1, 3)
+        speed_array = np.array(speeds, np.float64)
+        return Agents(ids, self._kinds[chosen], self._sizes[chosen], pose, speed_array), heights
+
+    def _paths(self, agents: Agents, heights: list[float], ego_xy: np.ndarray) -> tuple[tuple[np.ndarray, ...], ...]:
+        paths: list[tuple[np.ndarray, ...]] = []
+        for i, pose in enumerate(agents.pose_world):
+            speed = float(agents.speed_mps[i])
+            near = math.hypot(pose[0] - ego_xy[0], pose[1] - ego_xy[1]) < PREDICT_AGENTS_M
+            if agents.kind[i] == 3 or speed < 0.3 or not near:
+                paths.append(())
+            else:
+                paths.append(lane_paths(self.map, pose, heights[i], 10.0 + 4.0 * max(speed, 5.0)))
+        return tuple(paths)
+
+    def gains(self) -> VehicleGains:
+        """How the ego's pedals and wheel act, as far as the server tells."""
+        physics = self.ego.get_physics_control()
+        curve = tuple((float(p.x), float(p.y)) for p in physics.steering_curve) or ((0.0, 1.0),)
+        return VehicleGains(max_wheel_rad=math.radians(physics.wheels[0].max_steer_angle), curve=curve)
+
+    def contacts(self) -> list[Contact]:
+        """The ego's collisions; call once, at the end."""
+        return self.collisions.contacts(TICK_S) if self.collisions else []
+
+    def control(self, throttle: float, brake: float, steer_left: float) -> None:
+        """Apply pedals and wheel; CARLA's steer is positive to the right."""
+        self.ego.apply_control(carla.VehicleControl(throttle=throttle, brake=brake, steer=-steer_left))
+
+    def place(self, pose_world: np.ndarray, speed_mps: float) -> None:
+        """Teleport the ego's rear axle to a pose (training-data perturbations)."""
+        centre = axle_from_centre(pose_world, +1.0)
+        z = float(self.route.z_m[min(int(self._s_m), len(self.route.z_m) - 1)])
+        self.ego.set_transform(transform(centre, z + 0.02))
+        self.push(float(pose_world[2]), speed_mps)
+
+    def push(self, yaw_rad: float, speed_mps: float) -> None:
+        """Give the ego a speed along a heading."""
+        self.ego.set_target_velocity(vector(speed_mps * math.cos(yaw_rad), speed_mps * math.sin(yaw_rad)))
+
+    def close(self) -> None:
+        """Remove what this drive added and restore the server's settings; safe to call twice."""
+        if self._manager is not None:
+            self._manager.shut_down()
+            self._manager = None
+        if self.camera is not None:
+            self.camera.close()
+            self.camera = None
+        if self.collisions is not None:
+            self.collisions.close()
+            self.collisions = None
+        if self._address.own:  # the server process ends with the drive
+            return
+        for actor in self._actors:
+            actor.destroy()
+        self._actors = []
+        self._world.apply_settings(self._settings)

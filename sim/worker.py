@@ -1,0 +1,100 @@
+"""One worker process: builds the policy once, then drives one route after another, each on a fresh server.
+
+A fresh server and TrafficManager per route make a drive independent of what was driven before.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+from drive.contracts import Policy, UserError
+from sim.episode import DriveOptions, DriveReport, drive_route
+from sim.results import AGENT_CRASHED, failure_record, record_of
+from sim.routes import RouteSpec
+from sim.server_process import TRAFFIC_OFFSET, die_with_parent, own_server, reserve_ports
+from sim.session import Address
+
+
+@dataclass(frozen=True)
+class Task:
+    """One route to drive."""
+
+    index: int
+    spec: RouteSpec
+    options: DriveOptions
+    log_root: str
+    simulator: str
+    carla: str | None
+    driver: str
+
+
+class PolicyFailed(Exception):
+    """The policy raised; the route scores 0 and the simulator is not to blame."""
+
+
+class _Guarded:
+    """Tells the policy's exceptions from the simulator's."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.name, self.needs_images = policy.name, policy.needs_images
+
+    def plan(self, observations: Any, seed: int) -> Any:
+        try:
+            plans = self._policy.plan(observations, seed)
+            if len(plans) != len(observations):
+                raise ValueError(f"{len(plans)} plans for {len(observations)} observations")
+        except Exception as error:
+            raise PolicyFailed(f"{type(error).__name__}: {error}") from error
+        return plans
+
+
+def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"]) -> None:
+    """Serve tasks from the pipe until None comes; answers ("record" | "crash" | "user_error", payload)."""
+    die_with_parent()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    try:
+        policy: Policy | None = None if factory == "expert" else _Guarded(factory())  # type: ignore[operator]
+    except UserError as error:
+        pipe.send(("user_error", str(error)))
+        return
+    while (task := pipe.recv()) is not None:
+        pipe.send(_answer(task, policy))
+
+
+def _answer(task: Task, policy: Policy | None) -> tuple[str, Any]:
+    try:
+        return "record", record_of(_drive(task, policy), task.index)
+    except PolicyFailed as error:
+        return "record", failure_record(task.spec, task.index, AGENT_CRASHED, str(error))
+    except UserError as error:
+        return "user_error", str(error)
+    except (RuntimeError, TimeoutError, OSError) as error:  # carla reports every failure as RuntimeError
+        return "crash", f"{type(error).__name__}: {error}"
+
+
+def _drive(task: Task, policy: Policy | None) -> DriveReport:
+    if task.carla is not None:
+        report = drive_route(
+            parse_address(task.carla), task.spec, policy, task.options, task.driver, task.simulator
+        )
+    else:
+        with reserve_ports() as port, own_server(task.spec.town, port):
+            address = Address("127.0.0.1", port, port + TRAFFIC_OFFSET, own=True)
+            report = drive_route(address, task.spec, policy, task.options, task.driver, task.simulator)
+    if report.log is not None:
+        from drive.logs import write_drive
+
+        write_drive(Path(task.log_root), report.log)
+    return report
+
+
+def parse_address(carla: str) -> Address:
+    """host:port of a foreign server; UserError if malformed."""
+    host, _, port = carla.rpartition(":")
+    if not host or not port.isdigit():
+        raise UserError(f"--carla {carla}: expected HOST:PORT, e.g. localhost:2000")
+    return Address(host, int(port), int(port) + 6000, own=False)
