@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Literal
 
 from drive.contracts import UserError
 from drive.train.config import FinetuneConfig
@@ -76,7 +77,7 @@ class CurateConfig:
     per_kind: int = 30
     sibling_share: float = 0.3
     min_cases: int = 3
-    neighbours_per_step: float = 1.0
+    neighbours_per_step: float = 0.4
     replay_steps: int = 1500
     replay_nights: int = 7
     replay: str | None = None
@@ -95,13 +96,13 @@ class EvaluateConfig:
         suite: Held-out suite driven by both models with the same routes and seeds.
         routes: Number of routes, 0 = all.
         open_loop_steps: Planning steps of the held-out drives that are scored open loop, at most.
-        nuscenes_images: "rendered" scores real logs on stand-in images when the camera files are missing.
+        real_images: What a camera planner sees of nuScenes logs: "camera", or "rendered" stand-ins.
     """
 
     suite: str = "gate"
     routes: int = 16
     open_loop_steps: int = 400
-    nuscenes_images: str = "none"
+    real_images: Literal["camera", "rendered"] = "camera"
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,12 @@ class Curated:
 
     Attributes:
         manifest: What to train on; empty entries when there is nothing to do.
-        trained, siblings: Windows trained on, and windows on held-out routes that measure whether cases are fixed.
+        trained, siblings: Windows trained on, and windows on held-out routes that measure whether cases are
+            fixed.
         held_out_routes: Routes that the siblings lie on.
         dropped: Reason -> number of cases left out.
-        before, after: Scenario -> share of the training weight, in the drives as recorded and in the manifest.
+        before, after: Scenario -> share of the training weight, in the drives as recorded and in the
+            manifest.
         counts: Reason of an entry -> number of entries.
         nothing: Why there is nothing to do; "" if there is something.
     """
@@ -61,23 +63,23 @@ class Curated:
 
 @dataclass
 class _Pool:
-    """Planning steps that may be trained on, in a fixed order."""
+    """Labelled planning steps that may be trained on, in a fixed order."""
 
     steps: list[Step] = field(default_factory=list)
     scenarios: list[str] = field(default_factory=list)
     descriptors: list[F32] = field(default_factory=list)
-    labelled: list[bool] = field(default_factory=list)
     index: dict[Step, int] = field(default_factory=dict)
 
     def add(self, log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> None:
         finite = np.isfinite(log.plans.label_ego).all((1, 2)) & ~_faulty(log, faults)
         rows = zip(describe(log), scenario(log), finite, strict=True)
         for i, (descriptor, name, ok) in enumerate(rows):
+            if not ok:
+                continue
             self.index[log.meta.log_id, i] = len(self.steps)
             self.steps.append((log.meta.log_id, i))
             self.descriptors.append(descriptor)
             self.scenarios.append(name)
-            self.labelled.append(bool(ok))
 
 
 def _faulty(log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> Bool:
@@ -209,7 +211,8 @@ def _windows(
 def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window | None, Reason]:
     t_us = log.ego.t_us[log.plans.step]
     start, end = case.start_us - config.before_s * 1e6, case.end_us + config.after_s * 1e6
-    inside = np.flatnonzero((t_us >= start) & (t_us <= end))
+    contact = min((e.t_us for e in log.events if e.kind.startswith("collision")), default=np.inf)
+    inside = np.flatnonzero((t_us >= start) & (t_us <= end) & ((t_us <= contact) | (start >= contact)))
     if not len(inside):
         return None, "no planning step in the window"
     if _already_violating(log, int(t_us[inside[0]])):
@@ -221,7 +224,7 @@ def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window 
 
 
 def _already_violating(log: DriveLog, t_us: int) -> bool:
-    """Had the drive collided, or was it in any other violation, when the window begins?  Then no plan could mend it."""
+    """Had the drive collided, or was it in another violation, when the window begins?"""
     before = [e for e in log.events if e.t_us <= t_us and e.kind.startswith(VIOLATION_EVENTS)]
     return any(e.kind.startswith("collision") or t_us - e.t_us <= ALREADY_US for e in before)
 
@@ -256,7 +259,7 @@ def _deduplicate(
 def _entries(
     trained: Sequence[Window], pool: _Pool, refs: Mapping[str, DriveRef], config: CurateConfig, seed: int
 ) -> tuple[ManifestEntry, ...]:
-    bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices})
+    bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices} & pool.index.keys())
     taken = {pool.index[step] for step in bad}
     passes = _LabelCheck(refs)
     wanted = round(len(bad) * config.neighbours_per_step)
@@ -291,12 +294,12 @@ class _LabelCheck:
 
 
 def _take(order: Sequence[int], pool: _Pool, taken: set[int], passes: _LabelCheck, wanted: int) -> list[Step]:
-    """The first `wanted` labelled steps in `order` that are not taken yet and whose label passes the gates."""
+    """The first `wanted` steps in `order` that are free and whose label passes the gates."""
     out: list[Step] = []
     for i in order:
         if len(out) >= wanted:
             break
-        if i not in taken and pool.labelled[i] and passes(pool.steps[i]):
+        if i not in taken and passes(pool.steps[i]):
             taken.add(i)
             out.append(pool.steps[i])
     return out

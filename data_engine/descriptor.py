@@ -17,7 +17,8 @@ LIGHTS = 4
 def describe(log: DriveLog) -> F32:
     """Scene descriptors of every planning step of a drive.
 
-    Ego motion and curvature, where the label leads, the command it carries out, the route instruction, the traffic
+    Ego motion and curvature, where the label leads, the command it carries out, the route instruction, the
+    traffic
     light, and the agents around the ego as nearness in eight sectors plus the closing speed ahead.
 
     Returns:
@@ -51,7 +52,7 @@ def descriptor_size() -> int:
 
 
 def label_commands(log: DriveLog) -> Any:
-    """int32 (D, 2) command of the label at each planning step: the recorded one, else classified from the label."""
+    """Command of the label at each planning step, int32 (D, 2): recorded, else classified from the label."""
     known = log.plans.label_command
     speed = log.ego.speed_mps[log.plans.step]
     derived = classify(np.nan_to_num(log.plans.label_ego), speed) if len(known) else known
@@ -66,7 +67,7 @@ def cosine(a: Any, b: Any) -> F64:
 
 
 def scenario(log: DriveLog) -> list[str]:
-    """Readable scenario of each planning step, e.g. "turn_left / cruise", for histograms and stratified replay."""
+    """Readable scenario of each planning step, e.g. "turn_left / cruise"."""
     return [
         f"{Lateral(int(lat)).name} / {Longitudinal(int(lon)).name}".lower()
         for lat, lon in label_commands(log)

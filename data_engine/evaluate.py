@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from data_engine.config import DriveConfig
 from data_engine.curate import Window, label_passes
-from data_engine.gate import ModelEvidence
+from data_engine.evidence import ModelEvidence
 from data_engine.openloop import Unit, score_units
 from data_engine.registry import CANDIDATE, CHAMPION, model_id_of
 from data_engine.store import DriveRef, collect
@@ -17,6 +18,8 @@ from drive.files import read_json, write_json
 
 if TYPE_CHECKING:
     from data_engine.night import Night
+    from drive.bench.report import PolicyRow
+    from sim.suites import Suite
 
 STAGE_OF = {CHAMPION: "champion", CANDIDATE: "finetune"}
 LOGS = "logs"
@@ -25,12 +28,17 @@ LOGS = "logs"
 def compare(night: "Night", out: Path) -> Mapping[str, Any]:
     """Evaluate both models into champion.json and candidate.json (gate.ModelEvidence).
 
-    The champion's recorded held-out drives, labelled by the expert at every planning step, are the open-loop set of
+    The champion's recorded held-out drives, labelled by the expert at every planning step, are the open-loop
+    set of
     held-out drives; the mined windows on sibling routes (never trained on) are the other.
     """
     from drive.model import load_policy
 
-    results = {model: _closed_loop(night, model, out / model) for model in STAGE_OF}
+    suite = gate_suite(night.config)
+    results = {
+        model: drive_suite(night.config.drive, suite, night.folder / stage / "model", out / model)
+        for model, stage in STAGE_OF.items()
+    }
     held_out = collect([out / CHAMPION / LOGS])
     held_units = held_out_units(held_out, night.config.evaluate.open_loop_steps)
     sibling_units = [
@@ -78,22 +86,22 @@ def held_out_units(refs: Sequence[DriveRef], steps: int) -> list[Unit]:
     return units
 
 
-def _closed_loop(night: "Night", model: str, out: Path) -> EvalResult:
+def drive_suite(config: DriveConfig, suite: "Suite", folder: Path, out: Path) -> EvalResult:
+    """Let a model drive a suite and record it; routes that `out` holds already are kept."""
     from drive.model import policy_factory
     from sim.runner import run_suite
 
-    suite = gate_suite(night.config)
-    print(f"{model}: {len(suite.routes)} held-out routes", flush=True)
-    factory = policy_factory(night.folder / STAGE_OF[model] / "model")
-    return run_suite(suite, factory, out, carla=night.config.drive.carla, workers=night.config.drive.workers)
+    name = f"planner-{model_id_of(folder)}"
+    return run_suite(
+        suite, policy_factory(folder), out, carla=config.carla, workers=config.workers, policy_name=name
+    )
 
 
 def _real_logs(night: "Night", model_folder: Path) -> list[dict[str, Any]]:
-    """Open-loop rows of the nuScenes sources, or why there are none."""
+    """Open-loop rows of the nuScenes sources (the model, then the blind floors), or why there are none."""
     from drive.bench.nuscenes import bench_nuscenes
     from drive.model import load_policy
 
-    images = night.config.evaluate.nuscenes_images
     rows: list[dict[str, Any]] = []
     for source in night.sources:
         if source.kind != "nuscenes":
@@ -103,11 +111,26 @@ def _real_logs(night: "Night", model_folder: Path) -> list[dict[str, Any]]:
                 source.folder,
                 source.version,
                 load_policy(model_folder),
-                images=None if images == "none" else images,
+                images=night.config.evaluate.real_images,
             )
         except UserError as error:
-            rows.append({"source": source.name, "skipped": str(error)})
+            rows.append({"source": source.name, "floor": False, "skipped": str(error)})
             continue
-        row = report.rows[0]
-        rows.append({"source": source.name, "split": report.split, "evaluated": report.evaluated, "row": row})
+        rows += [
+            {"source": source.name, "split": report.split, "floor": n > 0, **_bench_row(row)}
+            for n, row in enumerate(report.rows)
+        ]
     return rows
+
+
+def _bench_row(row: "PolicyRow") -> dict[str, Any]:
+    return {
+        "policy": row.policy,
+        "command": row.command,
+        "images": row.images,
+        "planned": row.planned,
+        "failed": row.failed,
+        "l2_at_m": row.l2_m.at.tolist(),
+        "l2_up_to_m": row.l2_m.up_to.tolist(),
+        "collision_up_to": row.collision_clean.up_to.tolist(),
+    }

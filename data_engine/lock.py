@@ -24,8 +24,10 @@ RETRIES = 5
 def nightly_lock(workspace: Path) -> Iterator[None]:
     """Hold the workspace, or fail at once naming who holds it.
 
-    The kernel drops the lock when its holder dies. A lock that outlives its holder (a worker process that inherited
-    it was orphaned) is reclaimed: the lock file is replaced, so that the orphan keeps a lock on a file nobody uses.
+    The kernel drops the lock when its holder dies. A lock that outlives its holder (a worker process that
+    inherited
+    it was orphaned) is reclaimed: the lock file is replaced, so that the orphan keeps a lock on a file
+    nobody uses.
 
     Raises:
         UserError: Another nightly runs in this workspace.
@@ -91,7 +93,7 @@ def _me() -> dict[str, Any]:
 
 
 def _is_dead(holder: dict[str, Any]) -> bool:
-    """True only if the holder ran on this host and its process is gone (or its pid was given to another one)."""
+    """True only if the holder ran on this host and its process is gone or its pid belongs to another one."""
     if holder.get("host") != socket.gethostname():
         return False
     started = _process_start(int(holder["pid"]))

@@ -10,7 +10,7 @@ EVERY_S = 1.0
 
 
 class PeakMemory:
-    """Context manager that samples the resident memory of the process tree; `peak_gb` is the largest sum seen."""
+    """Samples the resident memory of the process tree; `peak_gb` is the largest sum seen."""
 
     def __init__(self) -> None:
         self.peak_gb = 0.0

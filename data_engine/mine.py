@@ -48,7 +48,8 @@ def mine(logs: Iterable[tuple[DriveLog, str]], config: MineConfig, held_out_town
     """Apply the configured rules to each drive.
 
     Args:
-        logs: Pairs of a drive (with images, which are only checked for faults) and why its planner-vs-human rules could not run ("" = they
+        logs: Pairs of a drive (with images, which are only checked for faults) and why its planner-vs-human
+            rules could not run ("" = they
             could), one drive at a time, so that a night's logs never lie in memory together.
         config: Rules and their parameters.
         held_out_towns: Drives in these towns are evaluation data and are refused.
@@ -124,10 +125,8 @@ def _fault_record(meta: LogMeta, fault: Fault) -> dict[str, Any]:
     return {**asdict(fault), "log_id": meta.log_id, "route": meta.route}
 
 
-def case_rows(
-    cases: Iterable[BadCase], starts_us: Mapping[str, int]
-) -> list[tuple[Any, ...]]:
-    """Rows (source, scene or route, kind, time of day in UTC, seconds into the drive, severity) for people."""
+def case_rows(cases: Iterable[BadCase], starts_us: Mapping[str, int]) -> list[tuple[Any, ...]]:
+    """Rows for people: source, scene or route, kind, time, seconds into the drive, severity."""
     rows = []
     for case in cases:
         into_s = (case.start_us - starts_us.get(case.log_id, case.start_us)) / 1e6

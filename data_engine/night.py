@@ -8,7 +8,7 @@ from typing import Any
 
 from data_engine.config import NightlyConfig
 from data_engine.sources import LogSource, fingerprint
-from drive.config import config_dict, dump_config
+from drive.config import config_dict, dump_config, load_config
 from drive.contracts import UserError
 from drive.files import read_json, sha256_json, write_json
 
@@ -98,3 +98,11 @@ def _checked_date(date: str) -> str:
         return calendar_date.fromisoformat(date).isoformat()
     except ValueError:
         raise UserError(f"--date {date!r}: not a date; write YYYY-MM-DD") from None
+
+
+def open_night(folder: Path) -> Night:
+    """A night from its own folder: settings as they were resolved then."""
+    identity = read_json(folder / IDENTITY)
+    config = load_config(NightlyConfig, folder / CONFIG)
+    config = replace(config, workspace=str(folder.parent.parent))
+    return Night(identity["date"], identity["key"], folder, config, ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from data_engine.descriptor import label_commands
-from data_engine.gate import OpenLoopItem
+from data_engine.evidence import OpenLoopItem
 from data_engine.store import DriveRef
 from drive.contracts import DT_S, F32, DriveLog, Plan, PlanSteps, Policy
 from drive.data.observations import observation_at
@@ -50,7 +50,7 @@ def score_units(
 
 
 def shadow_plans(policy: Policy, log: DriveLog, seed: int) -> PlanSteps:
-    """Planning steps of a log with what the policy would have planned there instead of what the driver planned."""
+    """Planning steps of a log with what the policy would have planned there."""
     plans = log.plans
     pose, command = np.full_like(plans.plan_ego, np.nan), np.full_like(plans.command, -1)
     split = np.zeros_like(plans.split_brain)

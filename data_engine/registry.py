@@ -1,8 +1,10 @@
 """Model registry on MLflow: versions hold the model folder as artifacts, aliases say which one drives.
 
-Aliases: `champion` (drives and is the parent of the next candidate; exactly one once the registry is not empty),
+Aliases: `champion` (drives and is the parent of the next candidate; exactly one once the registry is not
+    empty),
 `previous` (champion before it, the target of a rollback), `candidate` (last model that reached the gate).
-Each alias is set in one transaction of the tracking store, so a crash between two steps leaves a valid state, and
+Each alias is set in one transaction of the tracking store, so a crash between two steps leaves a valid
+state, and
 running the same promotion again finishes it.
 """
 
@@ -160,7 +162,7 @@ class Registry:
         return Path(mlflow.artifacts.download_artifacts(uri))
 
     def experiment_id(self) -> str:
-        """Experiment of this model; made on first use with its artifacts in the workspace (local stores only)."""
+        """Experiment of this model, made on first use; a local store keeps artifacts in the workspace."""
         found = self.client.get_experiment_by_name(self.model)
         if found is not None:
             return str(found.experiment_id)
@@ -199,7 +201,7 @@ class Registry:
 
 
 def resolve(spec: str, workspace: Path = WORKSPACE, tracking_uri: str | None = None) -> Path:
-    """Model folder named by `champion`, `previous`, `candidate`, `models:/NAME@ALIAS` or `models:/NAME/VERSION`.
+    """Model folder of `champion`, `previous`, `candidate`, `models:/NAME@ALIAS` or `models:/NAME/VERSION`.
 
     Raises:
         UserError: Not such a name, or nothing is registered under it.
@@ -213,9 +215,18 @@ def resolve(spec: str, workspace: Path = WORKSPACE, tracking_uri: str | None = N
             raise UserError(f"{spec!r}: write models:/NAME@ALIAS or models:/NAME/VERSION")
     elif spec not in ALIASES:
         raise UserError(f"{spec!r}: not in the registry; use {', '.join(ALIASES)} or models:/NAME@ALIAS")
+    return open_registry(workspace, tracking_uri, model).folder(name)
+
+
+def open_registry(workspace: Path, tracking_uri: str | None = None, model: str = MODEL) -> Registry:
+    """The registry of a workspace that has one.
+
+    Raises:
+        UserError: No registry there yet.
+    """
     if tracking_uri is None and not (workspace / "mlflow.db").exists():
         raise UserError(f"{workspace / 'mlflow.db'}: no registry here yet; run `drive nightly` first")
-    return Registry(workspace, tracking_uri, model).folder(name)
+    return Registry(workspace, tracking_uri, model)
 
 
 def default_uri(workspace: Path) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from data_engine.config import ReportConfig
 from data_engine.gate import REASONS
 from data_engine.mine import clock, load_cases, nearest_plan
@@ -73,7 +75,7 @@ def render_report(
 
 
 def pick_cases(cases: Iterable[BadCase], config: ReportConfig, use: Mapping[str, str]) -> list[BadCase]:
-    """Cases to show: the worst of every source and kind, those that were used first, one per drive where possible."""
+    """Cases to show: the worst of every source and kind, used ones and different drives first."""
     groups: dict[tuple[str, str], list[BadCase]] = {}
     for case in sorted(cases, key=lambda c: (c.case_id not in use, -c.severity, c.case_id)):
         groups.setdefault((case.source, case.kind), []).append(case)
@@ -129,7 +131,8 @@ def _camera(log: DriveLog, t_us: int) -> str | None:
         return None
     image = images[nearest_plan(log, t_us)]
     if image.shape[1] > 512:
-        image = cv2.resize(image, (512, round(512 * image.shape[0] / image.shape[1])), interpolation=cv2.INTER_AREA)
+        size = (512, round(512 * image.shape[0] / image.shape[1]))
+        image = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
     ok, data = cv2.imencode(".png", image[..., ::-1])
     return png_uri(data.tobytes()) if ok else None
 
@@ -214,9 +217,9 @@ def _kind_words(kind: str) -> str:
 
 def _number(value: float | None, digits: int = 2, sign: bool = False) -> str:
     if value is None or value != value:
-        return "–"
+        return "-"
     return f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"
+    return "-" if value is None else f"{100 * value:.0f} %"

@@ -97,7 +97,7 @@ def stuck(
 
 
 def disagreement(log: DriveLog, distance_m: float = 2.0, horizon_s: float = 3.0) -> list[Finding]:
-    """Mean distance between the plan and the expert's (or human's) trajectory over `horizon_s` above a bound."""
+    """Mean distance between plan and expert (or human) trajectory over `horizon_s` above a bound."""
     error_m = plan_error(log, horizon_s)
     step = log.plans.step
     return [
@@ -134,7 +134,7 @@ VIOLATION_EVENTS = ("collision", "outside_route_lanes", "red_light")
 
 
 def plan_error(log: DriveLog, horizon_s: float) -> F64:
-    """Mean distance [m] between plan and label over the horizon at each planning step, float64 (D,); NaN = unknown."""
+    """Mean distance [m] of plan and label over the horizon, float64 (D,); NaN = unknown."""
     rows = max(1, round(horizon_s / DT_S))
     gap = log.plans.plan_ego[:, :rows, :2].astype(np.float64) - log.plans.label_ego[:, :rows, :2]
     return np.asarray(np.linalg.norm(gap, axis=-1).mean(-1))

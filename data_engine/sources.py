@@ -41,18 +41,21 @@ def parse_source(text: str) -> LogSource:
     if kind == "py123d":
         return LogSource(kind, folder)
     versions = sorted(p.parent.name for p in folder.glob("v1.0-*/scene.json"))
+    if not versions:
+        raise UserError(
+            f"--logs {text!r}: no nuScenes tables (v1.0-*/scene.json) in {folder}; give the data set's root"
+        )
     if version and version not in versions:
         raise UserError(
             f"--logs {text!r}: no tables of {version} in {folder}; there is: {', '.join(versions) or 'none'}"
         )
     if not version and len(versions) != 1:
-        found = ", ".join(versions) or "none"
-        raise UserError(f"--logs {text!r}: versions found: {found}; name one as nuscenes:{folder}@VERSION")
+        raise UserError(f"--logs {text!r}: has {', '.join(versions)}; name one as nuscenes:{folder}@VERSION")
     return LogSource(kind, folder, version or versions[0])
 
 
 def fingerprint(source: LogSource) -> str:
-    """Hash of what a source holds (file names and sizes, not the path), so that a moved folder is the same source."""
+    """Hash of what a source holds (names and sizes, not the path): a moved folder is the same source."""
     pattern = f"{source.version}/*.json" if source.kind == "nuscenes" else "**/sync.arrow"
     files = sorted(
         (p.relative_to(source.folder).as_posix(), p.stat().st_size) for p in source.folder.glob(pattern)
@@ -63,7 +66,8 @@ def fingerprint(source: LogSource) -> str:
 def ingest(source: LogSource, out: Path) -> tuple[Path, Mapping[str, Any]]:
     """Make a source readable; returns its log folder and counts for the report.
 
-    nuScenes is converted into `out`, an interrupted conversion continues; py123d logs are used where they lie.
+    nuScenes is converted into `out`, an interrupted conversion continues; py123d logs are used where they
+    lie.
     """
     if source.kind == "py123d":
         from drive.logs import list_drives

@@ -35,7 +35,8 @@ def run_stage(
 ) -> Done:
     """Run one stage unless its folder already holds the result for the same inputs.
 
-    `work` fills a folder and returns a small JSON-able report. The folder has a stable name while the stage runs, so
+    `work` fills a folder and returns a small JSON-able report. The folder has a stable name while the stage
+    runs, so
     that work which resumes by itself finds its own files after kill -9, and gets its final name at the end.
 
     Args:

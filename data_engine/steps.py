@@ -1,6 +1,7 @@
 """The stages of a night as plain functions: each fills a folder from the folders of earlier stages.
 
-`work(night, out) -> report`: `out` is empty or holds what an interrupted run left; the report is small and JSON-able.
+`work(night, out) -> report`: `out` is empty or holds what an interrupted run left; the report is small and
+JSON-able.
 Results of earlier stages lie in `night.folder / <stage name>`.
 """
 
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from data_engine.curate import curate
-from data_engine.evaluate import compare
-from data_engine.gate import decide, evidence_from_json
+from data_engine.evaluate import compare, drive_suite
+from data_engine.evidence import evidence_from_json
+from data_engine.gate import decide
 from data_engine.mine import kinds_by_source, load_cases, mine
 from data_engine.night import Night, earlier_nights
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
@@ -37,7 +39,7 @@ def model_folder(night: Night, stage: str) -> Path:
 
 
 def pin_champion(night: Night, out: Path) -> Mapping[str, Any]:
-    """Copy the current champion here, so that the whole night has one parent; an empty registry gets the base model."""
+    """Copy the champion here: the whole night has one parent. An empty registry gets the base model."""
     from drive.model import model_folder as folder_of
 
     registry = registry_of(night)
@@ -69,18 +71,8 @@ def ingested(night: Night) -> list[Path]:
 
 def drive_routes(night: Night, out: Path) -> Mapping[str, Any]:
     """Let the champion drive tonight's routes and record them; finished routes are kept on a rerun."""
-    from drive.model import policy_factory
-    from sim.runner import run_suite
-
-    settings = night.config.drive
     suite = tonight_suite(night.config, night.date)
-    result = run_suite(
-        suite,
-        policy_factory(model_folder(night, "champion")),
-        out,
-        carla=settings.carla,
-        workers=settings.workers,
-    )
+    result = drive_suite(night.config.drive, suite, model_folder(night, "champion"), out)
     infrastructure = [c.case_id for c in result.cases if c.status == "infrastructure"]
     return {
         "suite": result.suite,

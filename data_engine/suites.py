@@ -29,7 +29,6 @@ def gate_suite(config: NightlyConfig) -> Suite:
     suite = load_suite(config.evaluate.suite)
     leaked = sorted(set(suite.towns) - set(config.held_out_towns))
     if leaked:
-        raise UserError(
-            f"evaluate.suite {config.evaluate.suite!r} has routes in towns that are trained on: {', '.join(leaked)}"
-        )
+        towns = ", ".join(leaked)
+        raise UserError(f"evaluate.suite {config.evaluate.suite!r} has routes in training towns: {towns}")
     return take(suite, config.evaluate.routes) if config.evaluate.routes else suite

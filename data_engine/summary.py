@@ -7,7 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from data_engine.gate import REASONS, evidence_from_json, paired_cases, safety_failures
+from data_engine.evidence import evidence_from_json, paired_cases, safety_failures
+from data_engine.gate import REASONS
 from data_engine.night import Night
 from data_engine.registry import CANDIDATE, CHAMPION
 from data_engine.stages import Done

@@ -15,7 +15,9 @@ from sim.predict import lane_paths
 from sim.routes import Route, RouteSpec, build_route, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
 from sim.situation import Agents, EgoState, Situation
-from sim.traffic import Walkers, hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
+from sim.traffic import hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
+from sim.walkers import Walkers
+from sim.watchdog import Watchdog
 
 TICK_S = 0.05
 TICK_TIMEOUT_S = 20.0
@@ -64,6 +66,7 @@ class Session:
         self._settings = self._world.get_settings()
         self._manager: carla.TrafficManager | None = None
         self._actors: list[carla.Actor] = []
+        self.watchdog: Watchdog | None = None
         self.camera: FrontCamera | None = None
         self.collisions: CollisionSensor | None = None
         self._apply_settings()
@@ -109,9 +112,11 @@ class Session:
         self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
         vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed)
         self._actors += vehicles
-        self.walkers = Walkers(world, self.route, spec.walkers, spec.seed)
+        self.walkers = Walkers(world, self.route, spec.seed)
+        self.walkers.spawn(spec.walkers)
         self._actors += self.walkers.actors
-        world.tick(TICK_TIMEOUT_S)
+        self.watchdog = Watchdog(world, self._manager)
+        self.tick()
         hand_over(self._manager, self._address.traffic_port, vehicles, spec.seed)
         self._describe(world.get_actors([a.id for a in vehicles + self.walkers.actors]))
         self.lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), self.route)
@@ -119,7 +124,7 @@ class Session:
         self._s_m = self.route.start_m
         warm_up = int(np.random.default_rng([spec.seed, 4]).integers(*WARM_UP_TICKS))
         for _ in range(warm_up):
-            self.frame = world.tick(TICK_TIMEOUT_S)
+            self.tick()
         self.collisions = CollisionSensor(world, self.ego)
         if self._with_camera:
             self.camera = FrontCamera(world, self.ego)
@@ -148,7 +153,9 @@ class Session:
 
     def tick(self) -> None:
         """Advance the simulation by TICK_S."""
-        self.frame = self._world.tick(TICK_TIMEOUT_S)
+        if self.watchdog is None:
+            raise RuntimeError("tick before the world was populated")
+        self.frame = self.watchdog.guard(lambda: self._world.tick(TICK_TIMEOUT_S))
 
     @property
     def t_s(self) -> float:
@@ -169,9 +176,8 @@ class Session:
 
     def walk(self, scene: Situation) -> None:
         """Let the walkers decide what they do in the next tick."""
-        if self.walkers.actors:
-            centre = axle_from_centre(scene.ego.pose_world, +1.0)
-            self.walkers.tick(self._world.get_snapshot(), centre, scene.ego.speed_mps, scene.s_m, TICK_S)
+        if self.walkers.all:
+            self.walkers.tick(self._world.get_snapshot(), scene, TICK_S)
 
     def _ego_state(self, snapshot: carla.WorldSnapshot) -> EgoState:
         found = snapshot.find(self.ego.id)
@@ -246,9 +252,11 @@ class Session:
 
     def close(self) -> None:
         """Remove what this drive added and restore the server's settings; safe to call twice."""
-        if self._manager is not None:
-            self._manager.shut_down()
-            self._manager = None
+        if self._manager is not None:  # first of all: left alone it aborts the process when the server goes
+            manager, self._manager = self._manager, None
+            if self.watchdog is not None:
+                self.watchdog.guard(manager.shut_down)
+                self.watchdog.close()
         if self.camera is not None:
             self.camera.close()
             self.camera = None

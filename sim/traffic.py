@@ -1,13 +1,11 @@
-"""Other road users: vehicles under CARLA's TrafficManager and scripted walkers, both fixed by the seed."""
+"""Vehicles under CARLA's TrafficManager, fixed by the seed."""
 
 import math
-from dataclasses import dataclass
-
 import carla
 import numpy as np
 
 from drive.contracts import F64, AgentKind, UserError
-from sim.frames import location, transform, vector, waypoint_pose
+from sim.frames import transform, waypoint_pose
 from sim.routes import Route
 
 CLEAR_OF_EGO_M = 12.0
@@ -104,127 +102,6 @@ def hand_over(manager: carla.TrafficManager, port: int, vehicles: list[carla.Veh
         vehicle.set_autopilot(True, port)
         manager.auto_lane_change(vehicle, False)
         manager.set_desired_speed(vehicle, float(rng.uniform(*SPEED_KMH)))
-
-
-@dataclass
-class Walker:
-    """One pedestrian: walks along the route, and crosses it when the ego comes near if `crosses`."""
-
-    actor: carla.Actor
-    crosses: bool
-    along: tuple[float, float]
-    across: tuple[float, float]
-    s_m: float
-    speed_mps: float
-    trigger_m: float
-    state: str = "along"
-    left_m: float = 0.0
-
-
-class Walkers:
-    """All pedestrians of a drive; scripted, so the same drive meets the same walkers."""
-
-    def __init__(self, world: carla.World, route: Route, count: int, seed: int) -> None:
-        self._rng = np.random.default_rng([seed, 3])
-        self._walkers: list[Walker] = []
-        blueprints = sorted(world.get_blueprint_library().filter("walker.pedestrian.*"), key=lambda b: b.id)
-        for number in range(count):
-            walker = self._spawn(world, route, blueprints, crosses=number % 2 == 0)
-            if walker is not None:
-                self._walkers.append(walker)
-
-    @property
-    def actors(self) -> list[carla.Actor]:
-        """The walkers' actors."""
-        return [w.actor for w in self._walkers]
-
-    def _spawn(
-        self, world: carla.World, route: Route, blueprints: list[carla.ActorBlueprint], crosses: bool
-    ) -> Walker | None:
-        rng = self._rng
-        for _ in range(20):
-            s = float(rng.uniform(route.start_m + 30, route.goal_m - 8))
-            if crosses and route.junction[max(0, int(s) - 6) : int(s) + 7].any():
-                continue
-            side = 1.0 if rng.random() < 0.4 else -1.0
-            pose = route.at(s)
-            edge = self._kerb(world.get_map(), pose, side, float(route.z_m[int(s)]))
-            opposite = self._kerb(world.get_map(), pose, -side, float(route.z_m[int(s)]))
-            if edge is None or opposite is None:
-                continue
-            offset = edge + float(rng.uniform(0.7, 1.6))
-            normal = (-math.sin(pose[2]) * side, math.cos(pose[2]) * side)
-            spot = (pose[0] + normal[0] * offset, pose[1] + normal[1] * offset, pose[2])
-            blueprint = blueprints[int(rng.integers(len(blueprints)))]
-            if blueprint.has_attribute("is_invincible"):
-                blueprint.set_attribute("is_invincible", "false")
-            place = transform(spot, float(route.z_m[int(s)]) + 1.1)
-            actor = world.try_spawn_actor(blueprint, place)
-            if actor is None:
-                continue
-            way = 1.0 if rng.random() < 0.5 else -1.0
-            return Walker(
-                actor=actor,
-                crosses=crosses,
-                along=(math.cos(pose[2]) * way, math.sin(pose[2]) * way),
-                across=(-normal[0], -normal[1]),
-                s_m=s,
-                speed_mps=float(rng.uniform(1.0, 1.7)),
-                trigger_m=float(rng.uniform(20, 34)),
-                state="wait" if crosses else "along",
-                left_m=float(rng.uniform(10, 30)) if not crosses else offset + opposite + 1.2,
-            )
-        return None
-
-    @staticmethod
-    def _kerb(carla_map: carla.Map, pose: F64, side: float, z_m: float) -> float | None:
-        """Distance from the lane centre to the edge of the carriageway on one side; None if it is wider than 12 m."""
-        for step in np.arange(1.5, 12.0, 0.25):
-            x, y = pose[0] - math.sin(pose[2]) * side * step, pose[1] + math.cos(pose[2]) * side * step
-            if carla_map.get_waypoint(location(x, y, z_m), False, carla.LaneType.Driving) is None:
-                return float(step)
-        return None
-
-    def tick(self, snapshot: carla.WorldSnapshot, ego_centre: F64, ego_speed: float, ego_s: float, dt_s: float) -> None:
-        """Give each walker its control for the next tick."""
-        for walker in self._walkers:
-            found = snapshot.find(walker.actor.id)
-            if found is None:
-                continue
-            here = found.get_transform().location
-            self._advance(walker, ego_s)
-            way = walker.across if walker.state == "cross" else walker.along
-            moving = walker.state in ("cross", "along")
-            if moving and _would_touch(here.x, -here.y, way, ego_centre, ego_speed):
-                moving = False
-            if moving:
-                walker.left_m -= walker.speed_mps * dt_s
-            control = carla.WalkerControl(vector(*way), walker.speed_mps if moving else 0.0, False)
-            walker.actor.apply_control(control)
-
-    @staticmethod
-    def _advance(walker: Walker, ego_s: float) -> None:
-        ahead = walker.s_m - ego_s
-        if walker.state == "wait" and ahead < walker.trigger_m:
-            walker.state = "cross"
-        elif walker.state in ("cross", "along") and walker.left_m <= 0:
-            if walker.crosses:
-                walker.state = "done"
-            else:
-                walker.along = (-walker.along[0], -walker.along[1])
-                walker.left_m = 25.0
-
-
-def _would_touch(x: float, y: float, way: tuple[float, float], ego_centre: F64, ego_speed: float) -> bool:
-    """Would the next metre take a walker into the ego's side or into an ego that stands?  (Nobody does that.)"""
-    c, s = math.cos(ego_centre[2]), math.sin(ego_centre[2])
-    for reach in (0.4, 0.8, 1.2):
-        dx, dy = x + way[0] * reach - ego_centre[0], y + way[1] * reach - ego_centre[1]
-        forward, left = dx * c + dy * s, -dx * s + dy * c
-        nose = 2.9 if ego_speed < 0.5 else 2.0
-        if -2.9 < forward < nose and abs(left) < 1.4:
-            return True
-    return False
 
 
 def kind_of(type_id: str, length_m: float) -> AgentKind:

@@ -24,7 +24,8 @@ if ! .venv/bin/python -c 'import pip' >/dev/null 2>&1; then
     echo "making .venv with $("$python" --version)"
     "$python" -m venv --clear .venv
 fi
-pip=(.venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off -q)
+pip=(.venv/bin/python -m pip install --disable-pip-version-check --no-input)
+[ -t 1 ] || pip+=(--progress-bar off -q)
 
 echo "installing packages (about 3 GB on disk, 4 to 8 minutes)"
 if ! "${pip[@]}" -c constraints.txt -e '.[dev]'; then

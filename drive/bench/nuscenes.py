@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from drive.geometry.se2 import to_local
 from drive.progress import Progress
 from drive.score.collision import collisions
 from drive.score.openloop import FAILED_L2_M, KEY_DT_S, HorizonValues, by_horizon, displacement, strict
+
+if TYPE_CHECKING:
+    from nuscenes import NuScenes
 
 Images = Literal["none", "camera", "rendered"]
 ImageSource = Callable[[SceneTrack, int], tuple[U8, CameraModel]]
@@ -82,33 +85,15 @@ def bench_nuscenes(
     """
     chosen = check_request(dataroot, version, split)
     nusc = open_tables(dataroot, version)
-    scenes = read_scenes(nusc, split_scenes(nusc, chosen))
-    if not scenes:
-        raise UserError(f"{dataroot}: none of the scenes of {chosen} are in the {version} tables")
+    scenes, cases = _scenes_and_cases(nusc, dataroot, version, chosen)
     missing = missing_files(scenes, dataroot)
     if announce:
         announce(missing)
     source_name: Images = (images or "camera") if policy.needs_images else "none"
     source = _image_source(source_name, policy, missing, dataroot, scenes)
-    cases = tuple(case for scene in scenes for case in cases_of(scene))
-    if not cases:
-        raise UserError(f"{dataroot}: no sample of {chosen} has an earlier key frame and a full 3 s future")
     training = _training_scenes(nusc, version, chosen, scenes)
-    floors = {name: make() for name, make in FLOORS.items() if name != policy.name}
-    policies: dict[str, Policy] = {policy.name: policy} | floors
     truth_hit = np.stack([_collided(c, c.truth_ego) for c in cases])
-    rows, columns = [], {}
-    with Progress("bench", len(policies) * len(cases), "samples") as bar:
-        for name, one in policies.items():
-            floor = name in FLOORS
-            predicted = _predict(
-                one, cases, training, None if floor else source, "none" if floor else route, bar
-            )
-            columns[name] = _columns(cases, predicted)
-            command = "not used" if floor else {"oracle": "oracle command", "none": "no command"}[route]
-            rows.append(
-                _row(name, command, source_name if one.needs_images else "none", columns[name], truth_hit)
-            )
+    rows, columns = _score(policy, cases, training, source, source_name, route, truth_hit)
     total, first = sum(len(s.tokens) for s in scenes), sum(min(1, len(s.tokens)) for s in scenes)
     return BenchReport(
         dataset="nuScenes",
@@ -123,10 +108,45 @@ def bench_nuscenes(
         truth_collision_steps=int(truth_hit.sum()),
         truth_steps=int(truth_hit.size),
         floor_training=_training_label(version, chosen),
-        rows=tuple(rows),
+        rows=rows,
         columns=columns,
         truth_collided=truth_hit,
     )
+
+
+def _scenes_and_cases(
+    nusc: "NuScenes", dataroot: str | Path, version: str, split: str
+) -> tuple[tuple[SceneTrack, ...], tuple[Case, ...]]:
+    scenes = read_scenes(nusc, split_scenes(nusc, split))
+    if not scenes:
+        raise UserError(f"{dataroot}: none of the scenes of {split} are in the {version} tables")
+    cases = tuple(case for scene in scenes for case in cases_of(scene))
+    if not cases:
+        raise UserError(f"{dataroot}: no sample of {split} has an earlier key frame and a full 3 s future")
+    return scenes, cases
+
+
+def _score(
+    policy: Policy,
+    cases: Sequence[Case],
+    training: Callable[[str], tuple[SceneTrack, ...]],
+    source: ImageSource | None,
+    images: Images,
+    route: RouteSource,
+    truth_hit: Bool,
+) -> tuple[tuple[PolicyRow, ...], dict[str, SampleColumns]]:
+    """Rows and per-sample columns of the policy and the floors."""
+    floors = {name: make() for name, make in FLOORS.items() if name != policy.name}
+    policies: dict[str, Policy] = {policy.name: policy} | floors
+    rows, columns = [], {}
+    with Progress("bench", len(policies) * len(cases), "samples") as bar:
+        for name, one in policies.items():
+            floor = name in FLOORS
+            plans = _predict(one, cases, training, None if floor else source, "none" if floor else route, bar)
+            columns[name] = _columns(cases, plans)
+            command = "not used" if floor else {"oracle": "oracle command", "none": "no command"}[route]
+            rows.append(_row(name, command, images if one.needs_images else "none", columns[name], truth_hit))
+    return tuple(rows), columns
 
 
 def cases_of(scene: SceneTrack) -> list[Case]:
@@ -180,7 +200,7 @@ def _camera_image(root: Path, scene: SceneTrack, k: int) -> tuple[U8, CameraMode
 
 
 def _training_scenes(
-    nusc: Any, version: str, split: str, scenes: tuple[SceneTrack, ...]
+    nusc: "NuScenes", version: str, split: str, scenes: tuple[SceneTrack, ...]
 ) -> Callable[[str], tuple[SceneTrack, ...]]:
     """Evaluated scene name -> scenes on which a floor may train for it; they never include that scene."""
     other = SPLITS[version][split]
@@ -252,8 +272,10 @@ def key_poses(plan: Plan | None) -> F64 | None:
     """
     if plan is None or "fallback" in plan.flags or abs(plan.best.dt_s - DT_S) > 1e-9:
         return None
+    if not np.isfinite(plan.best.pose_ego).all():
+        return None
     pose = plan.best.pose_ego[STRIDE - 1 : STRIDE * FUTURE_STEPS : STRIDE].astype(np.float64)
-    return pose if len(pose) == FUTURE_STEPS and bool(np.isfinite(pose).all()) else None
+    return pose if len(pose) == FUTURE_STEPS else None
 
 
 def _columns(cases: Sequence[Case], plans: Sequence[Plan | None]) -> SampleColumns:

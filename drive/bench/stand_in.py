@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
+from drive.bench.map_mask import Window, png_size, read_windows
 from drive.bench.nuscenes_tables import SceneTrack
 from drive.contracts import F32, F64, U8, AgentKind, Bool, CameraModel, UserError
 from drive.data.camera import CameraSpec
@@ -84,10 +84,10 @@ class StandIn:
 
 
 def _read_crops(root: Path, scenes: Sequence[SceneTrack]) -> dict[tuple[str, int], _Crop]:
-    """The mask around each scene, grown by each band's width; one map in memory at a time (up to 1.2 GB).
+    """The mask around each scene, grown by each band's width.
 
     Raises:
-        UserError: A map file is missing.
+        UserError: A map file is missing or damaged.
     """
     maps = sorted({scene.map_file for scene in scenes})
     absent = [m for m in maps if not m or not (root / m).is_file()]
@@ -96,39 +96,27 @@ def _read_crops(root: Path, scenes: Sequence[SceneTrack]) -> dict[tuple[str, int
     crops = {}
     with Progress("map masks", len(maps)) as bar:
         for name in maps:
-            mask = _read_mask(root / name)
-            for scene in (s for s in scenes if s.map_file == name):
-                crop = _cut(mask, scene.pose_world[:, :2])
+            width, height = png_size(root / name)
+            mine = [scene for scene in scenes if scene.map_file == name]
+            windows = [_window(scene.pose_world[:, :2], width, height) for scene in mine]
+            for scene, window, mask in zip(mine, windows, read_windows(root / name, windows), strict=True):
+                x0_m, y0_m = window.left * CELL_M, (height - window.top) * CELL_M
                 for band, (_, _, width_m) in enumerate(_BANDS):
-                    crops[scene.name, band] = _Crop(_grow(crop.value, width_m), crop.x0_m, crop.y0_m)
-            del mask
+                    crops[scene.name, band] = _Crop(_grow(mask > 0, width_m), x0_m, y0_m)
             bar.advance(1, name)
     return crops
 
 
-def _read_mask(path: Path) -> Image.Image:
-    """The mask, decoded; Pillow's limit for pictures from strangers is far below the size of these maps."""
-    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-    try:
-        image = Image.open(path)
-        image.load()
-    except (UnidentifiedImageError, OSError) as error:
-        raise UserError(
-            f"{path}: not a readable picture ({error}); download the nuScenes maps again"
-        ) from None
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
-    return image
-
-
-def _cut(mask: Image.Image, xy_world: F64) -> _Crop:
+def _window(xy_world: F64, width: int, height: int) -> Window:
+    """Pixels within view of any of the positions; pixel rows count down from the northern edge."""
     margin = np.hypot(AHEAD_M, ASIDE_M) + SIDEWALK_M
     low, high = xy_world.min(0) - margin, xy_world.max(0) + margin
-    width, height = mask.size
-    first, last = int(max(0, low[0] // CELL_M)), int(min(width, high[0] // CELL_M + 1))
-    top, bottom = int(max(0, height - high[1] // CELL_M - 1)), int(min(height, height - low[1] // CELL_M))
-    value = np.asarray(mask.crop((first, top, last, bottom)).convert("L")) > 0
-    return _Crop(value, first * CELL_M, (height - top) * CELL_M)
+    return Window(
+        left=int(max(0, low[0] // CELL_M)),
+        top=int(max(0, height - high[1] // CELL_M - 1)),
+        right=int(min(width, high[0] // CELL_M + 1)),
+        bottom=int(min(height, height - low[1] // CELL_M)),
+    )
 
 
 def _grow(value: Bool, width_m: float) -> Bool:
@@ -163,8 +151,9 @@ def _rows_m() -> F64:
 def _trapezoids(inside: Bool, x: F64, y: F64) -> F32:
     """Filled area between neighbouring rows of samples, float32 (N, 4, 3) on the ground.
 
-    `inside` (R, C) is sampled at rows x (R,) and columns y (C,) + half a cell. Runs that overlap in both rows are joined by slanted edges; where a run begins, ends, splits or joins, the
-    part that is inside in both rows is filled.
+    `inside` (R, C) is sampled at rows x (R,) and columns y (C,) + half a cell. Runs that overlap in both rows
+    are joined by slanted edges; where a run begins, ends, splits or joins, only the part that is inside in
+    both rows is filled.
     """
     runs = [_runs(row) for row in inside]
     quads = []

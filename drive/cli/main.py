@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve-sim": ("drive.cli.serve_sim", "start the light CARLA-compatible server and wait"),
     "train": ("drive.cli.train", "train a planner from drive logs"),
     "bench": ("drive.cli.bench", "score a planner open loop against recorded driving"),
-    "report": ("drive.cli.report", "show a night's report, or build it again"),
+    "report": ("drive.cli.report", "build a night's report again and say where it is"),
     "rollback": ("drive.cli.rollback", "make the previous champion the champion again"),
     "doctor": ("drive.cli.doctor", "check this machine: versions, disk, memory, CARLA, registry"),
 }

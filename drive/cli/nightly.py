@@ -18,14 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", required=True, metavar="YAML", help="e.g. configs/nightly/quickstart.yaml"
     )
     parser.add_argument("--logs", action="append", default=[], metavar="KIND:FOLDER",
-                        help="logs to mine as well: nuscenes:FOLDER or py123d:FOLDER; may be repeated")  # fmt: skip
+                        help="logs to mine as well: nuscenes:DIR or py123d:DIR; may be repeated")  # fmt: skip
     parser.add_argument("--date", default=None, metavar="YYYY-MM-DD", help="which night; default: today")
     parser.add_argument("--workspace", default=None, metavar="DIR", help="registry and nights; default: runs")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the YAML")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run or resume the night; exit code 0 whatever the decision (promoted, refused, nothing to do, already done)."""
+    """Run or resume the night; exit code 0 for promoted, refused, nothing to do and already done alike."""
     from data_engine.config import NightlyConfig
     from data_engine.night import REPORT, find_night
     from data_engine.sources import parse_source
@@ -62,10 +62,12 @@ def _show(summary: Mapping[str, Any], report: Path, already: bool) -> None:
     for warning in summary["warnings"]:
         print(f"  warning: {warning}")
     before, after = summary["champion_before"], summary["champion_after"]
-    print(
-        f"champion: version {before['version']} ({before['id']}) -> version {after['version']} ({after['id']})"
-    )
+    print(f"champion: {_version(before)} -> {_version(after)}")
     print(f"report: {report}")
+
+
+def _version(model: Mapping[str, Any]) -> str:
+    return f"version {model['version']} ({model['id']})"
 
 
 def _show_sources(summary: Mapping[str, Any]) -> None:

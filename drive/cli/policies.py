@@ -1,18 +1,37 @@
-"""Names of policies: the shipped model, a model folder, or a floor."""
+"""Names of policies: the shipped model, a model folder, a registered model, a floor, or the expert."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Literal
 
 from drive.contracts import Policy, UserError
 
 PolicyFactory = Callable[[], Policy]
+EXPERT: Literal["expert"] = "expert"
+REGISTERED = "models:/"
+
+
+def model_folder(spec: str) -> Path:
+    """Folder of a model: "base", a path, or "models:/NAME@ALIAS" looked up in the registry.
+
+    Raises:
+        UserError: nothing by that name.
+    """
+    from drive.model import model_folder as local_folder
+
+    if spec.startswith(REGISTERED):
+        from data_engine.registry import resolve
+
+        return resolve(spec)
+    return local_folder(spec)
 
 
 def policy_factory(spec: str) -> PolicyFactory:
-    """Picklable recipe of a policy for worker processes; cheap, loads nothing yet.
+    """Picklable recipe of a policy for worker processes; cheap, loads no weights.
 
     Args:
-        spec: "base" (the shipped model), a model folder, or a floor's name.
+        spec: "base" (the shipped model), a model folder, "models:/NAME@ALIAS", or a floor's name.
 
     Raises:
         UserError: nothing by that name.
@@ -23,6 +42,14 @@ def policy_factory(spec: str) -> PolicyFactory:
 
     if spec in FLOORS:
         return FLOORS[spec]
-    if spec != BASE and not Path(spec).exists():
-        raise UserError(f"policy {spec!r}: give {BASE!r}, a model folder, or one of {', '.join(sorted(FLOORS))}")
-    return model_factory(spec)
+    if spec != BASE and not spec.startswith(REGISTERED) and not Path(spec).exists():
+        known = (*FLOORS, BASE, EXPERT)
+        near = get_close_matches(spec, known, 1)
+        tail = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}, a model folder"
+        raise UserError(f"policy {spec!r}: no such policy or folder; {tail}")
+    return model_factory(model_folder(spec))
+
+
+def driver(spec: str) -> "PolicyFactory | Literal['expert']":
+    """As `policy_factory`, or "expert" for the simulator's privileged driver."""
+    return EXPERT if spec == EXPERT else policy_factory(spec)

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive train`."""
     parser.add_argument("--config", required=True, metavar="FILE", help="e.g. configs/train/quickstart.yaml")
-    parser.add_argument("--data", action="append", default=[], metavar="LOGROOT", help="folder of drive logs; repeatable")
+    parser.add_argument(
+        "--data", action="append", default=[], metavar="LOGROOT", help="folder of drive logs; repeatable"
+    )
     parser.add_argument("--out", metavar="DIR", help="output folder (default: runs/train/<config name>)")
-    parser.add_argument("--init-from", metavar="MODEL", help="start from this model: 'base' or a model folder")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="change a config value, e.g. loop.max_steps=50")
+    parser.add_argument(
+        "--init-from", metavar="MODEL", help="start from this model: 'base' or a model folder"
+    )
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="change a config value, e.g. loop.max_steps=50"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     meta = read_meta(folder)
     numbers = meta.provenance["validation"]
     rows = [[name, value] for name, value in numbers.items()]
-    title = f"validation on {meta.provenance['validation_samples']} samples of routes not trained on (rendered images)"
+    title = f"validation: {meta.provenance['validation_samples']} samples of routes not trained on"
     output.print_table(title, ["number", "value"], rows or [["(no route was held out)", None]])
     print(f"\nmodel {meta.model_id} in {folder}")
     output.finish(args, payload(folder, meta.model_id, meta.parent_id, meta.provenance))

@@ -32,7 +32,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Draws for B samples: gain (B, 3), offset (B, 16, 3), target_m (B, 2, 2), speed_mps (B,), NaN = hidden."""
+    """Draws for B samples: gain (B, 3), offset (B, 16, 3), target_m (B, 2, 2), speed_mps (B,), NaN = hide."""
 
     gain: F32
     offset: F32
@@ -41,7 +41,7 @@ class Disturbance:
 
 
 def draw(config: AugmentConfig, seed: int, keys: list[tuple[int, int]]) -> Disturbance:
-    """Draw for samples named by keys (epoch or step, sample); a sample's draw does not depend on its batch."""
+    """Draw for samples named by keys (step, place); a sample's draw does not depend on its batch."""
     draws = [_draw_one(config, np.random.default_rng([seed, *key])) for key in keys]
     return Disturbance(*(np.stack(column).astype(np.float32) for column in zip(*draws, strict=True)))
 
@@ -55,10 +55,16 @@ def _draw_one(config: AugmentConfig, rng: np.random.Generator) -> tuple[F32, F32
     return gain, offset, target, speed
 
 
-def disturb_images(images: U8, disturbance: Disturbance) -> F32:
-    """uint8 (B, H, W, 3) -> float32 of the same shape in 0..255; W must be a multiple of 16."""
+def disturb_images(images: U8, disturbance: Disturbance) -> U8:
+    """Brightness and contrast, by one look-up table a stripe: uint8 (B, H, W, 3), W a multiple of 16."""
+    import cv2
+
+    levels = np.arange(256, dtype=np.float32)[:, None]
+    out = np.empty_like(images)
     width = images.shape[2] // _STRIPES
-    out = images.astype(np.float32)
-    out *= disturbance.gain[:, None, None]
-    out += np.repeat(disturbance.offset, width, axis=1)[:, None]
-    return np.clip(out, 0, 255, out=out)
+    for image, result, gain, offset in zip(images, out, disturbance.gain, disturbance.offset, strict=True):
+        table = np.clip(levels * gain + offset[:, None], 0, 255).astype(np.uint8)  # (16, 256, 3)
+        for stripe in range(_STRIPES):
+            columns = slice(stripe * width, (stripe + 1) * width)
+            result[:, columns] = cv2.LUT(image[:, columns], table[stripe][None])
+    return out

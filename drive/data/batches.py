@@ -1,4 +1,4 @@
-"""Batches as a pure function of the step number, so that a resumed run sees exactly the samples it would have seen."""
+"""Batches as a pure function of the step: a resumed run sees the samples it would have seen."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ class Batches:
         batch_size: Samples per step.
         seed: Of order and augmentation.
         augment: Strength of augmentation; None = off.
-        probability: Per row of `rows`, draw with replacement in this proportion; None = every row once per epoch.
+        probability: Per row of `rows`, draw with replacement in this proportion; None = each once per epoch.
         replay: Per row of `rows`, True where the old model is to be kept (fine-tuning).
     """
 

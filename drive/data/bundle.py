@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drive.contracts import I64, LogMeta, UserError
 from drive.data.camera import CameraSpec
@@ -15,6 +16,7 @@ from drive.files import new_folder, read_json, sha256_file, sha256_json, write_j
 from drive.progress import track
 
 VERSION = 1
+Column = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,20 @@ def find_drives(roots: Sequence[Path], exclude_towns: Sequence[str] = ()) -> lis
         elif meta.image_kind == "none":
             skipped["no images"] += 1
         elif meta.log_id in found:
-            raise UserError(f"{folder}: log {meta.log_id!r} is also in {found[meta.log_id].folder}; give one root only")
+            raise UserError(
+                f"{folder}: log {meta.log_id!r} is also in {found[meta.log_id].folder}; give one root only"
+            )
         else:
             found[meta.log_id] = DriveSource(meta.log_id, group_of(meta), folder)
     if not found:
         where = ", ".join(str(root) for root in roots)
-        why = ", ".join(f"{count} with {reason}" for reason, count in skipped.items() if count) or "no logs there"
-        raise UserError(f"{where}: no drive to train on ({why}); record drives with `drive sim --suite collect`")
+        why = (
+            ", ".join(f"{count} with {reason}" for reason, count in skipped.items() if count)
+            or "no logs there"
+        )
+        raise UserError(
+            f"{where}: no drive to train on ({why}); record drives with `drive sim --suite collect`"
+        )
     return [found[log_id] for log_id in sorted(found)]
 
 
@@ -125,15 +134,21 @@ def content_sha(folder: Path) -> str:
 
 
 def _build(
-    temp: Path, drives: Sequence[DriveSource], camera: CameraSpec, steps: Mapping[str, list[int] | None], key: str
+    temp: Path,
+    drives: Sequence[DriveSource],
+    camera: CameraSpec,
+    steps: Mapping[str, list[int] | None],
+    key: str,
 ) -> None:
-    columns: dict[str, list[np.ndarray]] = {name: [] for name in COLUMNS}
+    columns: dict[str, list[Column]] = {name: [] for name in COLUMNS}
     with (temp / "images.u8").open("wb") as file:
         for row, drive in enumerate(track(drives, "decode logs", len(drives))):
             _append(file, columns, _read(drive, row, camera, steps[drive.log_id]))
     count = sum(len(part) for part in columns["speed_mps"])
     if count == 0:
-        raise UserError(f"{len(drives)} drives hold no sample with an image and a label; record them with an expert label")
+        raise UserError(
+            f"{len(drives)} drives hold no sample with an image and a label; record them with an expert label"
+        )
     np.savez(temp / "columns.npz", **{name: np.concatenate(parts) for name, parts in columns.items()})
     write_json(temp / "bundle.json", {"version": VERSION, "key": key, "samples": count})
 
@@ -143,14 +158,16 @@ def _read(drive: DriveSource, row: int, camera: CameraSpec, steps: list[int] | N
 
     log = read_drive(drive.folder.parents[1], drive.log_id)
     if steps and steps[-1] >= len(log.plans.step):
-        raise UserError(f"{drive.log_id}: planning step {steps[-1]} asked for, the drive has {len(log.plans.step)}")
+        raise UserError(
+            f"{drive.log_id}: planning step {steps[-1]} asked for, the drive has {len(log.plans.step)}"
+        )
     try:
         return samples_of(log, row, camera, steps)
     except ValueError as error:
         raise UserError(f"{error}; record drives with this camera or leave them out") from None
 
 
-def _append(file: BinaryIO, columns: dict[str, list[np.ndarray]], part: Samples) -> None:
+def _append(file: BinaryIO, columns: dict[str, list[Column]], part: Samples) -> None:
     file.write(np.ascontiguousarray(part.image).data)
     for name, parts in columns.items():
         parts.append(getattr(part, name))

@@ -1,4 +1,4 @@
-"""One image preprocessing for training, benchmark and simulation: any pinhole image seen through the model's camera."""
+"""The one image preprocessing: any pinhole image seen through the camera the model was trained on."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class CameraSpec:
 
     @property
     def rotation(self) -> F64:
-        """float64 (3, 3), camera_from_ego rotation: rows are the camera's right, down and forward axes in the ego frame."""
+        """float64 (3, 3), camera_from_ego: rows are right, down and forward in the ego frame."""
         c, s = np.cos(np.deg2rad(self.pitch_deg)), np.sin(np.deg2rad(self.pitch_deg))
         return np.array([[0.0, -1.0, 0.0], [s, 0.0, -c], [c, 0.0, s]])
 
@@ -57,14 +57,20 @@ def conform(image: U8, camera: CameraModel, spec: CameraSpec) -> U8:
     size = (spec.width_px, spec.height_px)
     rotation = camera.camera_from_ego[:3, :3]
     same_view = np.abs(rotation - spec.rotation).max() < _SAME_RAD
-    if image.shape[1::-1] == size and same_view and np.abs(camera.intrinsics - spec.intrinsics).max() < _SAME_PX:
+    if (
+        image.shape[1::-1] == size
+        and same_view
+        and np.abs(camera.intrinsics - spec.intrinsics).max() < _SAME_PX
+    ):
         return image
     import cv2
 
     source = camera.intrinsics.copy()
     shrink = spec.intrinsics[0, 0] / source[0, 0]
     if shrink < 0.6:  # area averaging first, or fine detail turns to noise
-        image = np.asarray(cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA), np.uint8)
+        image = np.asarray(
+            cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA), np.uint8
+        )
         source[:2] *= shrink
     source_from_spec = source @ rotation @ spec.rotation.T @ np.linalg.inv(spec.intrinsics)
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from drive.contracts import F32, I32, U8, DriveLog
+from drive.contracts import F32, I32, I64, U8, DriveLog
 from drive.data.camera import CameraSpec, conform
 from drive.geometry.commands import classify
 
 NO_LIGHT = 3
 MAX_DISTANCE_M = 60.0
-_STANDING_SHARE = 0.35
 _CHANGE_WEIGHT = 3.0
 
 
@@ -52,7 +51,9 @@ class Samples:
 COLUMNS = tuple(f.name for f in fields(Samples) if f.name != "image")
 
 
-def samples_of(log: DriveLog, drive: int, camera: CameraSpec, plan_indices: Sequence[int] | None = None) -> Samples:
+def samples_of(
+    log: DriveLog, drive: int, camera: CameraSpec, plan_indices: Sequence[int] | None = None
+) -> Samples:
     """Samples of the planning steps that have a finite label, an image and finite inputs.
 
     Args:
@@ -70,12 +71,18 @@ def samples_of(log: DriveLog, drive: int, camera: CameraSpec, plan_indices: Sequ
     chosen = np.arange(len(plans.step)) if plan_indices is None else np.asarray(plan_indices, np.int64)
     speed = log.ego.speed_mps[plans.step[chosen]]
     usable = np.isfinite(plans.label_ego[chosen]).all((1, 2)) & np.isfinite(speed)
-    usable &= np.isfinite(plans.target_points_ego[chosen]).all((1, 2)) & np.isfinite(plans.speed_limit_mps[chosen])
+    usable &= np.isfinite(plans.target_points_ego[chosen]).all((1, 2)) & np.isfinite(
+        plans.speed_limit_mps[chosen]
+    )
     chosen, speed = chosen[usable], speed[usable]
     label, aux = plans.label_ego[chosen], plans.aux[chosen]
     images, model = plans.images[camera.name], plans.cameras[camera.name]
     shape = (len(chosen), camera.height_px, camera.width_px, 3)
-    image = np.stack([conform(images[i], model, camera) for i in chosen]) if len(chosen) else np.zeros(shape, np.uint8)
+    image = (
+        np.stack([conform(images[i], model, camera) for i in chosen])
+        if len(chosen)
+        else np.zeros(shape, np.uint8)
+    )
     return Samples(
         image=image,
         speed_mps=speed,
@@ -98,16 +105,17 @@ def _commands(recorded: I32, label_ego: F32, speed_mps: F32, aux: F32) -> I32:
 
 
 def loss_weights(speed_mps: Any, label_ego: Any) -> F32:
-    """Standing on counts 0.35, setting off and stopping count 3, everything else 1: float32 (N,)."""
+    """Setting off and stopping count 3, everything else 1: float32 (N,)."""
     speed, label = np.asarray(speed_mps), np.asarray(label_ego)
     end_speed = np.hypot(*np.moveaxis(label[:, -1, :2] - label[:, -6, :2], -1, 0)) / 0.5
     weight = np.ones(len(speed), np.float32)
-    weight[(speed < 0.1) & (label[:, -1, 0] < 0.5)] = _STANDING_SHARE
     weight[(speed < 1.5) & (label[:, -1, 0] > 2.0)] = _CHANGE_WEIGHT
     weight[(speed > 2.0) & (end_speed < 1.0)] = _CHANGE_WEIGHT
     return weight
 
 
-def join(parts: Sequence[Samples]) -> Samples:
-    """Concatenate samples."""
-    return Samples(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Samples)})
+def thin_standing(samples: Samples, rows: I64, share: float, seed: int) -> I64:
+    """Rows with only this share of the samples in which the vehicle stands and is to stay standing."""
+    stands = (samples.speed_mps[rows] < 0.1) & (samples.label_ego[rows, -1, 0] < 0.5)
+    kept = np.random.default_rng([seed, 2]).random(len(rows)) < share
+    return rows[~stands | kept]

@@ -104,6 +104,7 @@ def _check_folders(root: Path) -> tuple[list[LogCheck], list[Fault]]:
 def check_log(folder: Path) -> tuple[LogCheck, list[Fault]]:
     """Check one log's files; faults carry file and row."""
     tables, faults = {}, []
+    images: dict[str, U8 | None] = {}
     for path in sorted(folder.glob("*.arrow")):
         try:
             tables[path.stem] = columns.open_table(path)
@@ -114,7 +115,8 @@ def check_log(folder: Path) -> tuple[LogCheck, list[Fault]]:
         if key not in (EGO, SYNC) and "timestamp_us" in table.column_names:
             faults += clock_faults(folder, key, columns.times_us(table))
         if key.startswith("camera."):
-            faults += _image_faults(folder, key, table)
+            images[CHANNEL_OF_KEY.get(key, key)], found = _decode_all(folder, key, table)
+            faults += found
     stored = {key: int(table.num_rows) for key, table in tables.items()}
     declared = _declared(folder, stored)
     for key, count in declared.items():
@@ -123,7 +125,7 @@ def check_log(folder: Path) -> tuple[LogCheck, list[Fault]]:
             faults.append(_whole(folder, key, kind, f"{stored.get(key, 0)} of {count} declared rows"))
     faults += _source_faults(folder, tables)
     if not any(fault.kind in ("damaged_file", "missing_channel") for fault in faults):
-        faults += _drive_faults(folder, SCENE in stored)
+        faults += _drive_faults(folder, images)
     counts = {
         CHANNEL_OF_KEY.get(key, key): (stored.get(key, 0), declared.get(key, stored.get(key, 0)))
         for key in sorted(stored.keys() | declared.keys())
@@ -164,21 +166,23 @@ def clock_faults(folder: Path, key: str, t_us: I64) -> list[Fault]:
     return out
 
 
-def _image_faults(folder: Path, key: str, table: Any) -> list[Fault]:
-    """Images stored in the log that cannot be decoded; references to files are the dataset's business."""
-    out, shape, times = [], None, columns.times_us(table)
+def _decode_all(folder: Path, key: str, table: Any) -> tuple[U8 | None, list[Fault]]:
+    """Images stored in a log, None unless all are whole, and faults of those that are not.
+
+    Images that the log only refers to are the dataset's business.
+    """
+    images: list[U8] = []
+    out, times = [], columns.times_us(table)
     for row, value in enumerate(table["data"]):
         raw = value.as_py()
-        if isinstance(raw, str):
-            continue
-        image = decode_strictly(raw or b"")
-        if image is None or (shape is not None and image.shape != shape):
-            detail = "image cannot be decoded" if image is None else f"image is {image.shape}, not {shape}"
-            out.append(
-                _at_row(folder, key, "truncated_image", row, (int(times[row]), int(times[row])), detail)
-            )
-        shape = shape or (None if image is None else image.shape)
-    return out
+        image = None if isinstance(raw, str) else decode_strictly(raw or b"")
+        if image is not None and (not images or image.shape == images[0].shape):
+            images.append(image)
+        elif not isinstance(raw, str):
+            shape = "cannot be decoded" if image is None else f"is {image.shape}, not {images[0].shape}"
+            span = int(times[row]), int(times[row])
+            out.append(_at_row(folder, key, "truncated_image", row, span, f"image {shape}"))
+    return (np.stack(images) if images and len(images) == len(times) else None), out
 
 
 def decode_strictly(raw: bytes) -> U8 | None:
@@ -222,11 +226,17 @@ def no_can_bus(log_id: str) -> Fault:
     return Fault("no_can_bus", "ego", -1, -1, -1, detail, log_id, level="note")
 
 
-def _drive_faults(folder: Path, images: bool) -> list[Fault]:
-    """Faults of the drive as a whole; `images` are looked at where they are stored in the log."""
+def _drive_faults(folder: Path, images: Mapping[str, U8 | None]) -> list[Fault]:
+    """Faults of the drive as a whole, with those images that match its planning steps."""
     try:
-        log = read_drive(folder.parent.parent, folder.name, images=images)
+        log = read_drive(folder.parent.parent, folder.name, images=False)
     except UserError as error:
         return [_whole(folder, SYNC, "unreadable", str(error))]
+    whole = {
+        name: stack
+        for name, stack in images.items()
+        if stack is not None and len(stack) == len(log.plans.step)
+    }
+    log = replace(log, plans=replace(log.plans, images=whole))
     where = {channel: str(folder / f"{key}.arrow") for channel, key in KEY_OF_CHANNEL.items()}
     return [replace(fault, log_id=folder.name, file=where[fault.channel]) for fault in find_faults(log)]

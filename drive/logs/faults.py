@@ -6,17 +6,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from drive.contracts import DT_S, F64, STEPS, U8, Bool, DriveLog
+from drive.contracts import DT_S, F64, I64, STEPS, U8, Bool, DriveLog
 from drive.geometry.se2 import wrap
 
 MARGIN_S = 1.0
 HISTORY_S = 2.0
 GAP_RATIO, GAP_S = 3.5, 0.15
 SPEED_SLACK_MPS, SPEED_SLACK_SHARE = 3.0, 0.3
+NEAR_SPEED_MPS, NEAR_SPEED_SHARE, NEAR_SPEED_MPS2 = 1.0, 0.15, 1.5
+BACK_M, BACK_RAD = 1.5, 0.2
 SPIKE_MPS, SPIKE_MPS2, SPIKE_ROWS = 6.0, 20.0, 5
-YAW_SLACK_RAD, YAW_RATE_RADPS = 0.35, 2.5
+YAW_SLACK_RAD, CURVATURE_1PM, LATERAL_MPS2 = 0.2, 0.6, 12.0
 BLACK_LEVEL = 8
 FROZEN_IMAGES, FROZEN_M = 3, 3.0
+PERTURBATION = "perturbation"  # event kind
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Fault:
 
     Attributes:
         kind: "time_backwards", "time_repeated", "time_gap", "pose_jump", "yaw_jump", "speed_mismatch",
-            "non_finite", "black_image", "frozen_image", "no_history"; `check_logs` adds those of files.
+            "non_finite", "black_image", "frozen_image", "no_history", "perturbation"; `check_logs` adds those
+            of files.
         channel: "ego", "agents", a camera or a modality.
         row: First row of the channel it shows at; -1 if it concerns the whole channel.
         start_us, end_us: Span that must not be mined or trained on, wider than the fault by what is derived
@@ -33,7 +37,8 @@ class Fault:
         detail: Readable.
         log_id: Log it is in.
         file: File it is in, "" when found in memory.
-        level: "note" for what is tolerated, e.g. a first frame without history.
+        level: "note" for what is tolerated, e.g. a first frame without history, or a displacement that the
+            recorder made on purpose and noted as an event.
     """
 
     kind: str
@@ -124,12 +129,57 @@ def _motion_faults(log: DriveLog) -> list[Fault]:
     moved = np.where(known, np.hypot(step[:, 0], step[:, 1]) / dt, 0.0)
     reported = np.nan_to_num(np.abs(ego.speed_mps.astype(np.float64)))
     jump = known & (_beyond_speed(moved, reported) | _spike(moved, reported, dt))
-    turned = known & (np.abs(np.nan_to_num(wrap(step[:, 2]))) > YAW_SLACK_RAD + YAW_RATE_RADPS * dt)
-    rows = np.flatnonzero(jump) + 1
-    out = _faults(log, "pose_jump", "ego", rows, rows, "position jumps further than the vehicle can drive")
-    rows = np.flatnonzero(turned & ~jump) + 1
-    out += _faults(log, "yaw_jump", "ego", rows, rows, "heading jumps further than the vehicle can turn")
-    return out + _speed_faults(log, moved, reported, known, jump)
+    turned = known & (np.abs(np.nan_to_num(wrap(step[:, 2]))) > _most_turn(moved, dt))
+    meant = _perturbed(log)
+    out = [
+        replace(fault, level="note")
+        for fault in _faults(log, "perturbation", "ego", meant, meant, "displaced")
+    ]
+    declared = np.isin(np.arange(1, len(ego.t_us)), meant)
+    bad = jump & ~declared
+    for rows in _until_undone(bad, step[:, :2], dt, BACK_M):
+        out += _faults(
+            log, "pose_jump", "ego", rows, rows, "position jumps further than the vehicle can drive"
+        )
+    for rows in _until_undone(turned & ~bad & ~declared, wrap(step[:, 2:]), dt, BACK_RAD):
+        out += _faults(log, "yaw_jump", "ego", rows, rows, "heading jumps further than the vehicle can turn")
+    return out + _speed_faults(log, moved, reported, dt, known & ~jump)
+
+
+def _most_turn(moved_mps: F64, dt_s: F64) -> F64:
+    """Largest credible heading change between rows [rad]: by steering when slow, by tyres when fast."""
+    rate = np.minimum(CURVATURE_1PM * moved_mps, LATERAL_MPS2 / np.maximum(moved_mps, 0.1))
+    return np.asarray(YAW_SLACK_RAD + rate * dt_s)
+
+
+def _until_undone(jump: Bool, step: F64, dt_s: F64, near: float) -> list[I64]:
+    """Rows from each jump to the one that undoes it, else to the end: what lies between is displaced.
+
+    Args:
+        jump: bool (T - 1,), the way to row i + 1 is a jump.
+        step: float64 (T - 1, k), change from row to row.
+        dt_s: float64 (T - 1,).
+        near: The jumps so far have undone each other if their sum is shorter than this.
+    """
+    out: list[I64] = []
+    usual, offset, first = np.zeros(step.shape[1]), np.zeros(step.shape[1]), -1
+    for i in range(len(jump)):
+        if not jump[i]:
+            usual = np.nan_to_num(step[i]) / dt_s[i]
+            continue
+        first = i if first < 0 else first
+        offset = offset + step[i] - usual * dt_s[i]
+        if np.hypot(*offset) < near if len(offset) > 1 else abs(offset[0]) < near:
+            out.append(np.arange(first, i + 1) + 1)
+            offset, first = np.zeros(step.shape[1]), -1
+    return [*out, np.arange(first, len(jump)) + 1] if first >= 0 else out
+
+
+def _perturbed(log: DriveLog) -> I64:
+    """Rows that are the first ones after a displacement made on purpose."""
+    times = [event.t_us for event in log.events if event.kind == PERTURBATION]
+    rows = np.unique(np.searchsorted(log.ego.t_us, np.array(times, np.int64)))
+    return rows[rows < len(log.ego.t_us)]
 
 
 def _beyond_speed(moved: F64, reported: F64) -> Bool:
@@ -151,16 +201,19 @@ def _spike(moved: F64, reported: F64, dt_s: F64) -> Bool:
     return np.asarray(moved - usual > SPIKE_MPS + SPIKE_MPS2 * dt_s)
 
 
-def _speed_faults(log: DriveLog, moved: F64, reported: F64, known: Bool, jump: Bool) -> list[Fault]:
-    """Reported speed is wrong where the ways before and after a row both contradict it."""
-    slack = SPEED_SLACK_MPS + SPEED_SLACK_SHARE * reported
-    usable = known & ~jump
-    before, after = np.append(False, usable), np.append(usable, False)
-    off_before = np.append(True, np.abs(moved - reported[1:]) > slack[1:]) & (
-        before | ~np.append(False, known)
+def _speed_faults(log: DriveLog, moved: F64, reported: F64, dt_s: F64, usable: Bool) -> list[Fault]:
+    """Reported speed is wrong where the ways before and after a row contradict it in the same sense.
+
+    Where one of the two ways is not usable (the ends of a drive, a jump), the other one decides.
+    """
+    excess = moved - np.stack([reported[1:], reported[:-1]])  # way before row i + 1, way after row i
+    slack = (
+        NEAR_SPEED_MPS + NEAR_SPEED_SHARE * np.stack([reported[1:], reported[:-1]]) + NEAR_SPEED_MPS2 * dt_s
     )
-    off_after = np.append(np.abs(moved - reported[:-1]) > slack[:-1], True)
-    rows = np.flatnonzero(off_before & off_after & (before | after))
+    sense = np.where(usable, np.sign(excess) * (np.abs(excess) > slack), np.nan)
+    before, after = np.append(np.nan, sense[0]), np.append(sense[1], np.nan)
+    both = np.where(np.isnan(before), after, np.where(np.isnan(after) | (after == before), before, 0.0))
+    rows = np.flatnonzero(np.nan_to_num(both))
     out = _faults(log, "speed_mismatch", "ego", rows[rows > 0], rows[rows > 0], "speed contradicts the poses")
     ego = log.ego
     if len(rows) and rows[0] == 0:

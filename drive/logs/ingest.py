@@ -1,6 +1,5 @@
 """Ingest: nuScenes tables, or logs that py123d has already converted, into the log store."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,68 +222,15 @@ def official_split(name: str) -> list[str]:
 
 def _convert(found: Survey, todo: list[SceneSurvey], folders: Mapping[str, Path]) -> None:
     with Progress("ingest", len(todo), "scenes") as bar:
-        from py123d.parser.nuscenes.nuscenes_parser import NuScenesLogParser
-        from py123d.parser.nuscenes.utils.nuscenes_constants import NUSCENES_DT
+        from drive.logs.convert import open_tables, write_scene
 
-        logging.getLogger("py123d").setLevel(logging.ERROR)
-        tables = _open_tables(found)
+        tables = open_tables(found)
         for scene in todo:
             folder = folders[scene.name]
-            parser = NuScenesLogParser(
-                split=folder.parent.name,
-                scene_token=scene.token,
-                scene_name=scene.name,
-                location=scene.location,
-                nuscenes_data_root=found.dataroot,
-                database_version=found.version,
-                target_dt=NUSCENES_DT,
-                nusc=tables,
-            )
-            with new_folder(folder) as temp:
-                _write_scene(parser, temp, _marker(found, scene))
+            try:
+                with new_folder(folder) as temp:
+                    write_scene(tables, found, scene, temp, folder.parent.name)
+            except KeyError as error:
+                where = f"{found.dataroot / found.version}: {scene.name}"
+                raise UserError(f"{where}: a key frame has no {error}; check the tables' version") from None
             bar.advance(note=scene.name)
-
-
-def _open_tables(found: Survey) -> Any:
-    """The devkit's tables; optional ones may be absent, and so may the map masks, which no log uses."""
-    from nuscenes import NuScenes
-
-    class Tables(NuScenes):  # type: ignore[misc, unused-ignore]
-        def __load_table__(self, table_name: str) -> Any:
-            if table_name == "map":  # the devkit insists on one map a log and on its mask file
-                logs = [row["token"] for row in self.log]
-                return [{"token": "none", "log_tokens": logs, "filename": f"{found.version}/log.json"}]
-            return [] if table_name in found.absent else super().__load_table__(table_name)
-
-    return Tables(version=found.version, dataroot=str(found.dataroot), verbose=False)
-
-
-def _marker(found: Survey, scene: SceneSurvey) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "key": found.key,
-        "version": found.version,
-        "dataroot": str(found.dataroot),
-        "scene_token": scene.token,
-        "can_bus": scene.can_bus,
-        "samples": len(scene.sample_t_us),
-        "boxes": scene.boxes,
-        "sensor_files": {
-            name: {"declared": channel.declared, "present": channel.present, "gap": channel.gap}
-            for name, channel in scene.channels.items()
-        },
-    }
-
-
-def _write_scene(parser: Any, temp: Path, marker: dict[str, Any]) -> None:
-    """Write one scene with py123d's writer; ego motion stays as measured, not inferred from later poses."""
-    from py123d.datatypes.custom.custom_modality import CustomModality, CustomModalityMetadata
-
-    from drive.logs.writer import open_writer
-
-    with open_writer(temp, parser.get_log_metadata(), "path") as writer:
-        for index, frame in enumerate(parser.iter_modalities_sync()):
-            if index == 0:
-                metadata = CustomModalityMetadata(SOURCE.split(".", 1)[1], marker)
-                frame.modalities.append(CustomModality({}, metadata, frame.timestamp))
-            writer.write_sync(frame)

@@ -43,7 +43,8 @@ def find_log(root: Path, log_id: str) -> Path:
     Raises:
         UserError: no such log, or one in each of several splits.
     """
-    found = [path for path in log_folders(root) if path.name == log_id]
+    splits = [path for base in (root, root / "logs") if base.is_dir() for path in base.iterdir()]
+    found = sorted(path / log_id for path in splits if log_id and (path / log_id / f"{SYNC}.arrow").is_file())
     if not found:
         raise UserError(f"{root}: no log named {log_id!r}; `drive check {root}` lists what is there")
     if len(found) > 1:

@@ -31,7 +31,7 @@ class InputStatistics:
 def fit_statistics(knots_ego: F32, kmeans_anchors: int, seed: int) -> InputStatistics:
     """Statistics of training labels (N, 8, 2) [m].
 
-    The lateral scale is capped at 0.8 m: otherwise a few turns set the resolution at which lane keeping is learned.
+    The lateral scale is capped at 0.8 m: else a few turns set the resolution of lane keeping.
     """
     mean = knots_ego.mean(0).astype(np.float32)
     std = np.maximum(knots_ego.std(0), [0.5, 0.1])
@@ -47,7 +47,7 @@ def fit_statistics(knots_ego: F32, kmeans_anchors: int, seed: int) -> InputStati
 
 
 def explicit_anchors() -> F64:
-    """Standstill, lane change left and right (3.5 m at 8 m/s), and a left U-turn of 5.5 m radius: (4, 8, 2) [m]."""
+    """Standstill, lane changes left and right (3.5 m at 8 m/s), U-turn of 5.5 m radius: (4, 8, 2) [m]."""
     t = (np.arange(KNOTS) + 1) * KNOT_S
     u = t / t[-1]
     across = 3.5 * u**2 * (3 - 2 * u)

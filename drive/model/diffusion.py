@@ -21,7 +21,7 @@ class Proposals(NamedTuple):
     """Result of sampling.
 
     Attributes:
-        knots_ego: float32 (B, P, 8, 2) [m]; row 0 started from the command's intended trajectory, the rest from anchors.
+        knots_ego: float32 (B, P, 8, 2) [m]; row 0 started from the intent, the rest from anchors.
         scores: float32 (B, P), command bonus included.
         obeys: bool (B, P), which proposals carry out the command.
     """
@@ -33,7 +33,7 @@ class Proposals(NamedTuple):
 
 @cache
 def scheduler(sampling_steps: int) -> "DDIMScheduler":
-    """DDIM with x0-prediction; the last `sampling_steps` time steps are 10, 30, 50 ... counted from the end."""
+    """DDIM with x0-prediction; its last `sampling_steps` time steps are 10, 30, 50 ... from the end."""
     from diffusers import DDIMScheduler
 
     ddim = DDIMScheduler(
@@ -79,7 +79,9 @@ def sample(
 
 
 def obedience(command: Tensor, knots_ego: Tensor, speed_mps: Tensor) -> Tensor:
-    """bool (B, P): proposals (B, P, 8, 2) that carry out the command (B, 2); none when no command was given."""
+    """Bool (B, P): proposals (B, P, 8, 2) that carry out the command (B, 2); none without a command."""
     told = (command >= 0).all(1, keepdim=True)
-    match = carries_out(command.cpu().numpy(), knots_ego.detach().float().cpu().numpy(), speed_mps.cpu().numpy())
+    match = carries_out(
+        command.cpu().numpy(), knots_ego.detach().float().cpu().numpy(), speed_mps.cpu().numpy()
+    )
     return torch.from_numpy(match).to(command.device) & told

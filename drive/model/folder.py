@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from drive.contracts import UserError
+from drive.data.camera import CameraSpec
 from drive.files import new_folder, read_json, sha256_file, write_json
 from drive.model.anchors import InputStatistics, explicit_anchors
-from drive.model.config import CameraSpec, ModelConfig
+from drive.model.config import ModelConfig
 from drive.model.horizon import KNOTS
 from drive.model.network import PlannerNetwork
 
@@ -77,8 +78,14 @@ def read_meta(folder: Path) -> ModelMeta:
         raise UserError(f"{folder}: not a model folder (no {META}); give a folder made by `drive train`")
     values = read_json(folder / META)
     names = ModelMeta.__dataclass_fields__
-    if not isinstance(values, dict) or values.get("format") != FORMAT or not isinstance(values.get("sha256"), str):
-        raise UserError(f"{folder / META}: unknown format; this version reads format {FORMAT}, train the model again")
+    if (
+        not isinstance(values, dict)
+        or values.get("format") != FORMAT
+        or not isinstance(values.get("sha256"), str)
+    ):
+        raise UserError(
+            f"{folder / META}: unknown format; this version reads format {FORMAT}, train the model again"
+        )
     return ModelMeta(**{name: value for name, value in values.items() if name in names})
 
 
@@ -101,7 +108,9 @@ def load_model(folder: Path) -> tuple[PlannerNetwork, ModelMeta]:
         network.load_state_dict(tensors, strict=True)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{folder}: weights do not fit {CONFIG} ({reason}); restore both from one folder") from None
+        raise UserError(
+            f"{folder}: weights do not fit {CONFIG} ({reason}); restore both from one folder"
+        ) from None
     return network.eval(), meta
 
 

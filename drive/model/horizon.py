@@ -21,8 +21,8 @@ def knots_from_poses(pose_ego: Any) -> F32:
 def poses_from_knots(knots_ego: Any, speed_mps: Any) -> F32:
     """Smooth 10 Hz trajectories through knots.
 
-    Monotone cubic Hermite interpolation per coordinate (Fritsch and Carlson, 1980): never overshoots, so a plan
-    that stops does not roll back. The first slope is the present velocity (speed along x).
+    Monotone cubic Hermite interpolation per coordinate (Fritsch and Carlson, 1980): never overshoots, so a
+    plan that stops does not roll back. The first slope is the present velocity (speed along x).
 
     Args:
         knots_ego: (..., 8, 2) positions at 0.5, 1.0, ... 4.0 s in the ego frame [m].
@@ -45,10 +45,10 @@ def poses_from_knots(knots_ego: Any, speed_mps: Any) -> F32:
 
 
 def _slopes(secant: F64, speed_mps: F64) -> F64:
-    """Slopes (..., 9, 2) at the knots from secants (..., 8, 2): harmonic means, zero where the sign turns."""
+    """Slopes (..., 9, 2) at the knots from secants (..., 8, 2): means, limited so that nothing overshoots."""
     a, b = secant[..., :-1, :], secant[..., 1:, :]
-    same = a * b > 0
-    inner = np.where(same, 2 * a * b / np.where(same, a + b, 1.0), 0.0)
+    limit = 3 * np.minimum(np.abs(a), np.abs(b)) * (a * b > 0)
+    inner = np.clip((a + b) / 2, -limit, limit)
     first = np.zeros_like(secant[..., :1, :])
     first[..., 0, 0] = np.clip(speed_mps, 0.0, np.maximum(3 * secant[..., 0, 0], 0.0))
     last = np.clip(1.5 * secant[..., -1:, :] - 0.5 * inner[..., -1:, :], *_range(3 * secant[..., -1:, :]))
@@ -60,7 +60,7 @@ def _range(bound: F64) -> tuple[F64, F64]:
 
 
 def brake_poses(speed_mps: float) -> F32:
-    """Safe stop straight ahead at 4 m/s^2, float32 (40, 3); a speed that is not a number counts as standing."""
+    """Safe stop straight ahead at 4 m/s^2, float32 (40, 3); a speed that is no number counts as standing."""
     speed = max(0.0, speed_mps) if np.isfinite(speed_mps) else 0.0
     t = np.minimum((np.arange(STEPS) + 1) * DT_S, speed / _MAX_BRAKE_MPS2)
     pose = np.zeros((STEPS, 3), np.float32)

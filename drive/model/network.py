@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from drive.contracts import Lateral, Longitudinal, Turn
@@ -56,17 +55,23 @@ class Scene(NamedTuple):
 
 def _conv(inside: int, outside: int, size: int, stride: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(inside, outside, size, stride, size // 2, bias=False), nn.BatchNorm2d(outside), nn.ReLU(inplace=True)
+        nn.Conv2d(inside, outside, size, stride, size // 2, bias=False),
+        nn.BatchNorm2d(outside),
+        nn.ReLU(inplace=True),
     )
 
 
 def _features(inputs: Inputs, use_speed: bool) -> Tensor:
     """Ego and route features (B, 21), all of order one."""
-    known = torch.isfinite(inputs.speed_mps) if use_speed else torch.zeros_like(inputs.speed_mps, dtype=torch.bool)
+    known = (
+        torch.isfinite(inputs.speed_mps)
+        if use_speed
+        else torch.zeros_like(inputs.speed_mps, dtype=torch.bool)
+    )
     speed = torch.where(known, inputs.speed_mps, torch.zeros_like(inputs.speed_mps))
     x, y = inputs.targets_ego[..., 0], inputs.targets_ego[..., 1]
     scalars = torch.stack([speed / 10, known.float(), inputs.speed_limit_mps / 10], 1)
-    turn = F.one_hot(inputs.turn, len(Turn)).float()
+    turn = nn.functional.one_hot(inputs.turn, len(Turn)).float()
     bearing = 5 * torch.atan2(y, x.clamp(min=1))
     curvature = 20 * y / (x**2 + y**2 + 1)
     return torch.cat(
@@ -75,7 +80,7 @@ def _features(inputs: Inputs, use_speed: bool) -> Tensor:
 
 
 class PlannerNetwork(nn.Module):
-    """Encoder, command heads and trajectory decoder. Trajectories inside are normalised and flat: (..., 16)."""
+    """Encoder, command heads, trajectory decoder. Inside, trajectories are normalised and flat: (..., 16)."""
 
     mean: Tensor
     std: Tensor
@@ -102,7 +107,11 @@ class PlannerNetwork(nn.Module):
         ego = config.ego_width
         self.ego = nn.Sequential(nn.Linear(_EGO_FEATURES, ego), nn.ReLU(), nn.Linear(ego, ego), nn.ReLU())
         self.fuse = nn.Sequential(
-            nn.Dropout(config.dropout), nn.Linear(width + ego, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+            nn.Dropout(config.dropout),
+            nn.Linear(width + ego, width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+            nn.ReLU(),
         )
         self.perception = nn.Linear(width, _LIGHTS + 2)
         self.command = nn.Sequential(
@@ -116,7 +125,9 @@ class PlannerNetwork(nn.Module):
         self.decode_anchor = nn.Linear(_STATE, deep, bias=False)
         self.decode_noisy = nn.Linear(_STATE, deep, bias=False)
         self.decode_time = nn.Embedding(config.noise_levels, deep)
-        self.decode = nn.Sequential(nn.ReLU(), nn.Linear(deep, deep), nn.ReLU(), nn.Linear(deep, 192), nn.ReLU())
+        self.decode = nn.Sequential(
+            nn.ReLU(), nn.Linear(deep, deep), nn.ReLU(), nn.Linear(deep, 192), nn.ReLU()
+        )
         self.decode_offset = nn.Linear(192, _STATE)
         self.decode_score = nn.Linear(192, 1)
         nn.init.zeros_(self.decode_offset.weight)
@@ -131,7 +142,10 @@ class PlannerNetwork(nn.Module):
 
     def encode(self, inputs: Inputs) -> Scene:
         """Inputs -> scene features, command logits and perception."""
-        seen = self.see(inputs.image)
+        return self.interpret(self.see(inputs.image), inputs)
+
+    def interpret(self, seen: Tensor, inputs: Inputs) -> Scene:
+        """Image features (B, width) with ego and route (the image itself is not read) -> scene."""
         features = self.fuse(torch.cat([seen, self.ego(_features(inputs, self.config.use_speed))], 1))
         logits = self.command(features)
         perceived = self.perception(seen)
@@ -147,12 +161,14 @@ class PlannerNetwork(nn.Module):
         return torch.cat([features, told], 1)
 
     def starts(self, condition: Tensor) -> Tensor:
-        """Where diffusion starts: the intended trajectory for this command, then all anchors: (B, 1 + A, 16)."""
+        """Where diffusion starts: the trajectory this command intends, then all anchors: (B, 1 + A, 16)."""
         intent = self.intent(condition)[:, None]
         anchors = self.normalise(self.anchors)[None].expand(len(condition), -1, -1)
         return torch.cat([intent, anchors], 1)
 
-    def denoise(self, condition: Tensor, start: Tensor, noisy: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+    def denoise(
+        self, condition: Tensor, start: Tensor, noisy: Tensor, level: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """One pass of the decoder.
 
         Args:

@@ -58,7 +58,9 @@ class PlannerPolicy:
             command = torch.stack([lateral.argmax(1), longitudinal.argmax(1)], 1)
             confidence = lateral.amax(1) * longitudinal.amax(1)
             encoded = time.perf_counter()
-            proposals = sample(self.network, scene, command, inputs.speed_mps, self._noise(observations, seed))
+            proposals = sample(
+                self.network, scene, command, inputs.speed_mps, self._noise(observations, seed)
+            )
         done = time.perf_counter()
         latency = {
             "prepare": 1e3 * (seen - start) / len(observations),
@@ -66,7 +68,14 @@ class PlannerPolicy:
             "diffuse": 1e3 * (done - encoded) / len(observations),
         }
         return [
-            _plan(observation, _row(scene, i), _row(proposals, i), command[i].numpy(), float(confidence[i]), latency)
+            _plan(
+                observation,
+                _row(scene, i),
+                _row(proposals, i),
+                command[i].numpy(),
+                float(confidence[i]),
+                latency,
+            )
             for i, observation in enumerate(observations)
         ]
 
@@ -85,7 +94,9 @@ def inputs_from(observations: Sequence[Observation], network: PlannerNetwork) ->
     for observation in observations:
         if camera.name not in observation.images:
             have = ", ".join(sorted(observation.images)) or "none"
-            raise UserError(f"this planner needs images of camera {camera.name!r}, the observation has {have}")
+            raise UserError(
+                f"this planner needs images of camera {camera.name!r}, the observation has {have}"
+            )
     images = [conform(o.images[camera.name][-1], o.cameras[camera.name], camera) for o in observations]
     return Inputs(
         image=torch.from_numpy(np.stack(images)),
@@ -147,4 +158,6 @@ def _reason(scene: Scene) -> str:
 def fallback_plan(observation: Observation, latency_ms: dict[str, float]) -> Plan:
     """Brake straight ahead: used when the network's output is not finite."""
     poses: F32 = brake_poses(observation.speed_mps)
-    return Plan(Trajectory(poses), poses[None], np.zeros(1, np.float32), flags=("fallback",), latency_ms=latency_ms)
+    return Plan(
+        Trajectory(poses), poses[None], np.zeros(1, np.float32), flags=("fallback",), latency_ms=latency_ms
+    )

@@ -120,7 +120,7 @@ def _inside_any(points: F64, near: _Segments, reach_m: F64) -> Bool:
 
 
 def _side(pose: F64, near: _Segments) -> tuple[Bool, F64]:
-    """Is each pose (Q, 3) only in lanes that lead the other way, and how far is it off the nearest fitting one?
+    """Is each pose (Q, 3) only in lanes leading the other way, and how far off the nearest fitting one?
 
     In a junction nothing is against the direction and the offset is 0; off all lanes the offset is that to
     the nearest one.

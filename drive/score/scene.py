@@ -11,7 +11,7 @@ NO_POINTS: F64 = np.zeros((0, 2))
 NO_LINES: F64 = np.zeros((0, 2, 2))
 RED, YELLOW = 0, 1
 STOP_LINE_HALF_M = 3.5
-HOLD_S = 0.26
+HOLD_S = 0.35
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,12 @@
 """Training and fine-tuning of the planner; both continue exactly after any interruption."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from drive.contracts import Manifest, Policy
+from drive.contracts import Manifest
 from drive.train.config import FinetuneConfig, LoopConfig, TrainConfig
 
-if TYPE_CHECKING:
-    from drive.train.evaluate import OpenLoopResult
-
-__all__ = ["FinetuneConfig", "LoopConfig", "TrainConfig", "evaluate_open_loop", "finetune", "train"]
+__all__ = ["FinetuneConfig", "LoopConfig", "TrainConfig", "finetune", "train"]
 
 
 def train(config: TrainConfig, out_dir: Path) -> Path:
@@ -27,12 +23,3 @@ def finetune(
     from drive.train.finetuning import finetune as run
 
     return run(config, champion, manifest, log_root, out_dir)
-
-
-def evaluate_open_loop(
-    policy: Policy, log_root: Path | Sequence[Path], plan_indices: Mapping[str, Sequence[int]], seed: int = 0
-) -> "OpenLoopResult":
-    """Compare plans with labels, see drive.train.evaluate."""
-    from drive.train.evaluate import evaluate_open_loop as run
-
-    return run(policy, log_root, plan_indices, seed)

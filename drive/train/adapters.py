@@ -55,7 +55,9 @@ def save_adapter(folder: Path, network: PlannerNetwork, base: ModelMeta, rank: i
     from safetensors.torch import save_file
 
     with new_folder(folder) as temp:
-        save_file({n: v.detach().contiguous() for n, v in adapter_tensors(network).items()}, str(temp / _ADAPTER))
+        save_file(
+            {n: v.detach().contiguous() for n, v in adapter_tensors(network).items()}, str(temp / _ADAPTER)
+        )
         about = AdapterMeta(base.sha256, rank, alpha, TARGETS, sha256_file(temp / _ADAPTER))
         write_json(temp / _ABOUT, asdict(about))
 
@@ -76,7 +78,7 @@ def load_adapter(folder: Path, network: PlannerNetwork, base: ModelMeta) -> "Lor
         raise UserError(f"{folder / _ABOUT}: not an adapter description ({error}); restore it") from None
     if about.base_sha256 != base.sha256:
         raise UserError(
-            f"{folder}: was trained on base {about.base_sha256[:12]}, not on {base.model_id}; load that base model"
+            f"{folder}: was trained on base {about.base_sha256[:12]}, not {base.model_id}; load that base"
         )
     if not (folder / _ADAPTER).is_file() or sha256_file(folder / _ADAPTER) != about.sha256:
         raise UserError(f"{folder / _ADAPTER}: missing or damaged (checksum differs); restore it")
@@ -96,7 +98,9 @@ def load_adapter(folder: Path, network: PlannerNetwork, base: ModelMeta) -> "Lor
 
 def assert_active(network: PlannerNetwork) -> None:
     """Raise RuntimeError unless at least one adapter changes its layer's output."""
-    change = max((float(v.abs().max()) for n, v in adapter_tensors(network).items() if "lora_B" in n), default=0.0)
+    change = max(
+        (float(v.abs().max()) for n, v in adapter_tensors(network).items() if "lora_B" in n), default=0.0
+    )
     if not change > 0.0:
         raise RuntimeError("the adapters have no effect: every lora_B is zero")
 

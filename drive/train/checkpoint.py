@@ -1,4 +1,4 @@
-"""Training checkpoints: tensors and JSON only, written whole, verified on reading, damaged ones passed over."""
+"""Checkpoints: tensors and JSON only, written whole, verified on reading, damaged ones passed over."""
 
 import shutil
 import sys
@@ -21,7 +21,9 @@ def save_checkpoint(out_dir: Path, step: int, tensors: Mapping[str, Tensor], fin
 
     folder = out_dir / FOLDER / f"step-{step:08d}"
     with new_folder(folder) as temp:
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, str(temp / _TENSORS))
+        save_file(
+            {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, str(temp / _TENSORS)
+        )
         state = {"step": step, "fingerprint": fingerprint, "sha256": sha256_file(temp / _TENSORS)}
         write_json(temp / _STATE, state)
     for old in _folders(out_dir)[:-_KEEP]:

@@ -38,7 +38,7 @@ class LoopConfig:
     ema_decay: float = 0.998
     checkpoint_every: int = 200
     precision: Literal["fp32", "bf16"] = "fp32"
-    threads: int = 2
+    threads: int = 1
     seed: int = 0
 
 
@@ -52,6 +52,7 @@ class TrainConfig:
         init_from: Model whose weights and frozen statistics to start from; null = from scratch.
         exclude_towns: Never trained on.
         validation_share: Share of routes held out for the numbers at the end.
+        standing_share: Share kept of the samples in which nothing happens: standing, and to stay so.
         model: Architecture.
         loop: Optimisation.
         augment: Disturbance of inputs.
@@ -63,6 +64,7 @@ class TrainConfig:
     init_from: Path | None = None
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS
     validation_share: float = 0.1
+    standing_share: float = 0.35
     model: ModelConfig = field(default_factory=ModelConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -84,7 +86,13 @@ class FinetuneConfig:
 
     loop: LoopConfig = field(
         default_factory=lambda: LoopConfig(
-            max_steps=300, batch_size=64, lr=1e-4, weight_decay=0.0, warmup_steps=20, ema_decay=0.0, checkpoint_every=50
+            max_steps=300,
+            batch_size=64,
+            lr=1e-4,
+            weight_decay=0.0,
+            warmup_steps=20,
+            ema_decay=0.0,
+            checkpoint_every=50,
         )
     )
     rank: int = 16

@@ -1,4 +1,4 @@
-"""Nightly fine-tuning: LoRA on the champion's heads, replay, distillation to the champion, frozen statistics."""
+"""Nightly fine-tuning: LoRA on the champion's heads, replay and distillation, frozen statistics."""
 
 import shutil
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import kl_div
 
 from drive.config import config_sha, dump_config
 from drive.contracts import F64, I64, Bool, Manifest, UserError
@@ -21,7 +21,7 @@ from drive.model.network import PlannerNetwork, Scene
 from drive.train.adapters import assert_active, attach, merge, save_adapter
 from drive.train.config import FinetuneConfig
 from drive.train.fit import fit
-from drive.train.learner import PlannerLearner, encode
+from drive.train.learner import PlannerLearner, see
 from drive.train.losses import Denoised, hide_commands, imitation_loss, inputs_of, noise_and_denoise
 
 if TYPE_CHECKING:
@@ -42,13 +42,15 @@ class AdapterLearner(PlannerLearner):
         """Weighted loss terms; noise and hidden commands are the same for student and champion."""
         command = hide_commands(batch["command"], self.network.config.command_drop, generator)
         before = generator.get_state()
+        inputs = inputs_of(batch)
         with torch.no_grad():
+            seen = see(self.network, inputs, self.loop.precision)  # frozen: the same for both
             self.lora[0].disable_adapter_layers()
-            old_scene = encode(self.network, inputs_of(batch), self.loop.precision)
+            old_scene = self.network.interpret(seen, inputs)
             old = noise_and_denoise(self.network, old_scene, command, generator)
             self.lora[0].enable_adapter_layers()
         generator.set_state(before)
-        scene = encode(self.network, inputs_of(batch), self.loop.precision)
+        scene = self.network.interpret(seen, inputs)
         done = noise_and_denoise(self.network, scene, command, generator)
         terms = imitation_loss(self.network, scene, done, batch, self.weights)
         terms.pop("perception")  # its layers are frozen
@@ -57,14 +59,19 @@ class AdapterLearner(PlannerLearner):
 
 
 def _distance(old_scene: Scene, old: Denoised, scene: Scene, done: Denoised, replay: Tensor) -> Tensor:
-    """||v - v_old||^2 of trajectories and scores plus the KL divergence of commands, mean over replay samples."""
-    gap = (done.clean - old.clean).square().mean((1, 2)) + (done.start[:, 0] - old.start[:, 0]).square().mean(1)
+    """||v - v_old||^2 of trajectories and scores plus KL divergence of commands, mean over replay samples."""
+    gap = (done.clean - old.clean).square().mean((1, 2))
+    gap = gap + (done.start[:, 0] - old.start[:, 0]).square().mean(1)
     gap = gap + (done.scores.log_softmax(1) - old.scores.log_softmax(1)).square().mean(1)
-    for new_logits, old_logits in ((scene.lateral, old_scene.lateral), (scene.longitudinal, old_scene.longitudinal)):
-        gap = gap + F.kl_div(
-            new_logits.log_softmax(1), old_logits.log_softmax(1), reduction="none", log_target=True
-        ).sum(1)
+    gap = gap + _divergence(scene.lateral, old_scene.lateral)
+    gap = gap + _divergence(scene.longitudinal, old_scene.longitudinal)
     return (gap * replay).sum() / replay.sum().clamp(min=1)
+
+
+def _divergence(logits: Tensor, old_logits: Tensor) -> Tensor:
+    """KL divergence of two classifiers per sample, (B,)."""
+    new, old = logits.log_softmax(1), old_logits.log_softmax(1)
+    return kl_div(new, old, reduction="none", log_target=True).sum(1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class _Picked:
 def finetune(
     config: FinetuneConfig, champion: Path, manifest: Manifest, log_root: Path | Sequence[Path], out_dir: Path
 ) -> Path:
-    """Fine-tune the champion on a manifest; run again after an interruption to continue exactly where it stopped.
+    """Fine-tune the champion on a manifest; run again after an interruption to continue where it stopped.
 
     Args:
         config: How.
@@ -93,7 +100,7 @@ def finetune(
         The candidate's model folder, `out_dir/model`.
 
     Raises:
-        UserError: an empty manifest, drives that are missing or from held-out towns, or a loss that is not finite.
+        UserError: an empty manifest, drives missing or from held-out towns, or a loss that is not finite.
         drive.train.fit.Interrupted: SIGTERM; state saved.
     """
     base = read_meta(champion)
@@ -146,7 +153,7 @@ def _drives(
     missing = sorted(select.keys() - {drive.log_id for drive in drives})
     if missing:
         raise UserError(
-            f"manifest {manifest.manifest_id}: drive {missing[0]!r} is not below {', '.join(map(str, roots))}, "
+            f"manifest {manifest.manifest_id}: drive {missing[0]!r} is not below {roots[0]}, "
             f"has no images, or is from a held-out town ({len(missing)} such drives); rebuild the manifest"
         )
     return drives, select
@@ -171,5 +178,7 @@ def _pick(bundle: Bundle, manifest: Manifest) -> _Picked:
         replay[row] &= entry.reason == "replay"
     rows = np.flatnonzero(weight > 0)
     if not len(rows):
-        raise UserError(f"manifest {manifest.manifest_id}: no entry has a label, an image and a positive weight")
+        raise UserError(
+            f"manifest {manifest.manifest_id}: no entry has a label, an image and a positive weight"
+        )
     return _Picked(rows, weight[rows] / weight[rows].sum(), replay[rows], dropped)

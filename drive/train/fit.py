@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ class Learner(pl.LightningModule):
         self.moments: dict[str, Tensor] = {}
 
     def terms(self, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-        """Weighted loss terms of a batch; every random number comes from `generator` or torch's global one."""
+        """Weighted loss terms of a batch; random numbers come from `generator` or torch's global one."""
         raise NotImplementedError
 
     @property
@@ -180,7 +179,7 @@ class _Keeper(pl.Callback):
 def fit(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, label: str) -> None:
     """Train up to `loop.max_steps`, continuing from the newest checkpoint in `out_dir` if there is one.
 
-    Interrupted and continued runs end with the weights of an uninterrupted one (same machine, same thread count).
+    Interrupted and continued runs end with the weights of an uninterrupted one (same machine and threads).
 
     Args:
         learner: Job; on return its network holds the final (averaged) weights.
@@ -212,9 +211,8 @@ def _run(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, la
     with Progress(label, loop.max_steps, "steps") as bar:
         bar.advance(learner.first_step)
         keeper = _Keeper(out_dir, fingerprint, bar)
-        trainer = _trainer(loop, keeper, out_dir)
         with _quiet(), _signals_restored():
-            trainer.fit(learner, loader)
+            _trainer(loop, keeper, out_dir).fit(learner, loader)
     if keeper.stop_asked and learner.step < loop.max_steps:
         raise Interrupted
 
@@ -241,7 +239,9 @@ def _quiet() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric|torch.utils.data|torch.jit")
+        warnings.filterwarnings(
+            "ignore", module="pytorch_lightning|lightning_fabric|torch.utils.data|torch.jit"
+        )
         warnings.filterwarnings("ignore", message=".*does not have many workers.*|.*isinstance\\(treespec.*")
         try:
             yield

@@ -1,4 +1,4 @@
-"""The planner's training job: imitation of the expert, with the command told, hidden or wrong."""
+"""The planner's training job: imitation of the expert, with the command told or hidden."""
 
 import torch
 from torch import Tensor
@@ -28,7 +28,12 @@ class PlannerLearner(Learner):
 
 
 def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:
-    """Encode in the given precision; the scene is float32 either way."""
+    """Encode; `precision` concerns the image part only, everything after it is float32."""
+    return network.interpret(see(network, inputs, precision), inputs)
+
+
+def see(network: PlannerNetwork, inputs: Inputs, precision: str) -> Tensor:
+    """Image features, float32 (B, width), computed in bfloat16 if `precision` is "bf16"."""
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-        scene = network.encode(inputs)
-    return Scene(*(value.float() for value in scene))
+        seen = network.see(inputs.image)
+    return seen.float()

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from drive.data.samples import MAX_DISTANCE_M
 from drive.model.anchors import LATERAL_WEIGHT
@@ -51,7 +51,7 @@ def hide_commands(command: Tensor, share: float, generator: torch.Generator) -> 
 
 
 def distances_m(network: PlannerNetwork, state: Tensor, knots_ego: Tensor) -> Tensor:
-    """Mean distance of trajectories (B, P, 16) to labels (B, 8, 2), sideways counted 2.5 times: (B, P) [m]."""
+    """Mean distance of trajectories (B, P, 16) to labels (B, 8, 2), sideways x 2.5: (B, P) [m]."""
     gap = network.metres(state) - knots_ego[:, None]
     return (gap * gap.new_tensor([1.0, LATERAL_WEIGHT])).norm(dim=-1).mean(-1)
 
@@ -80,15 +80,15 @@ def imitation_loss(
 
 
 def _command_loss(scene: Scene, command: Tensor, weight: Tensor) -> Tensor:
-    lateral = F.cross_entropy(scene.lateral, command[:, 0], reduction="none")
-    longitudinal = F.cross_entropy(scene.longitudinal, command[:, 1], reduction="none")
+    lateral = cross_entropy(scene.lateral, command[:, 0], reduction="none")
+    longitudinal = cross_entropy(scene.longitudinal, command[:, 1], reduction="none")
     return ((lateral + longitudinal) * weight).mean()
 
 
 def _perception_loss(scene: Scene, batch: Batch) -> Tensor:
     """Unknown values do not count."""
     known = batch["light"] >= 0
-    light = F.cross_entropy(scene.light, batch["light"].clamp(min=0), reduction="none")
+    light = cross_entropy(scene.light, batch["light"].clamp(min=0), reduction="none")
     return _mean_of(light, known) + sum(
         _mean_of((seen - truth.clamp(0, MAX_DISTANCE_M)).abs() / 20, torch.isfinite(truth))
         for seen, truth in ((scene.stop_m, batch["stop_m"]), (scene.lead_m, batch["lead_m"]))

@@ -10,6 +10,7 @@ from drive.config import config_sha, dump_config
 from drive.contracts import I64, UserError
 from drive.data.batches import Batches
 from drive.data.bundle import Bundle, find_drives, load_bundle, split_rows
+from drive.data.samples import thin_standing
 from drive.files import sha256_json
 from drive.model.anchors import fit_statistics
 from drive.model.folder import load_model, save_model
@@ -45,6 +46,7 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
     drives = find_drives(config.data, config.exclude_towns)
     bundle = load_bundle(drives, config.model.camera, config.cache or out_dir / "cache")
     rows, held = split_rows(bundle, config.validation_share, config.loop.seed)
+    rows = thin_standing(bundle.samples, rows, config.standing_share, config.loop.seed)
     dump_config(config, out_dir / "config.yaml")
     network, parent = _start(config, bundle, rows)
     learner = PlannerLearner(network, config.loop, config.loss)
@@ -59,7 +61,9 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
         "validation_samples": len(held),
         "validation": evaluate_samples(network.eval(), bundle.samples, held),
     }
-    save_model(out_dir / MODEL, network, parent_id=parent, config_sha=config_sha(config), provenance=provenance)
+    save_model(
+        out_dir / MODEL, network, parent_id=parent, config_sha=config_sha(config), provenance=provenance
+    )
     return out_dir / MODEL
 
 
@@ -68,23 +72,28 @@ def _start(config: TrainConfig, bundle: Bundle, rows: I64) -> tuple[PlannerNetwo
     if config.init_from is not None:
         network, meta = load_model(config.init_from)
         if network.config.camera != config.model.camera:
-            raise UserError(f"{config.init_from}: was trained on {network.config.camera}; set model.camera to it")
+            raise UserError(
+                f"{config.init_from}: was trained on {network.config.camera}; set model.camera to it"
+            )
         return network.train(), meta.model_id
     knots = knots_from_poses(bundle.samples.label_ego[rows])
     moving = int((knots[:, -1, 0] > 1.0).sum())
     if moving < config.model.kmeans_anchors:
         raise UserError(
-            f"data: only {moving} samples move, {config.model.kmeans_anchors} anchors need as many; record more drives"
+            f"data: only {moving} samples move, {config.model.kmeans_anchors} anchors need as many"
         )
     torch.manual_seed(config.loop.seed)
-    return PlannerNetwork(config.model, fit_statistics(knots, config.model.kmeans_anchors, config.loop.seed)), None
+    return PlannerNetwork(
+        config.model, fit_statistics(knots, config.model.kmeans_anchors, config.loop.seed)
+    ), None
 
 
 def _fingerprint(config: TrainConfig, bundle: Bundle, parent: str | None) -> str:
     """Hash of what decides the weights: not of where data, cache and output lie."""
     parts: Mapping[str, Any] = {
         "model": config.model, "loop": config.loop, "augment": config.augment, "loss": config.loss,
-        "validation_share": config.validation_share, "data": bundle.key, "parent": parent,
+        "validation_share": config.validation_share, "standing_share": config.standing_share,
+        "data": bundle.key, "parent": parent,
     }  # fmt: skip
     return sha256_json({name: part if isinstance(part, str | float | None) else config_sha(part)
                         for name, part in parts.items()})[:16]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bird's-eye view of one moment of a drive: lanes, road users, label and plan in the ego frame, forward is up."""
+"""Bird's-eye view of one moment of a drive in the ego frame, forward is up."""
 
 import io
 from typing import Any
@@ -34,8 +34,10 @@ AGENT_COLOURS = {
 def draw_bev(log: DriveLog, t_us: int, size_px: tuple[int, int] = (416, 480)) -> bytes:
     """Draw the last recorded step at or before `t_us`.
 
-    Shown: lanes and stop lines (if a map is known), the route, every road user with its next seconds as a fading
-    line, the ego box, the label (expert or human) and the driver's plan of the last planning step, dots every second.
+    Shown: lanes and stop lines (if a map is known), the route, every road user with its next seconds as a
+        fading
+    line, the ego box, the label (expert or human) and the driver's plan of the last planning step, dots
+    every second.
 
     Args:
         log: Drive; images are not needed.
@@ -128,7 +130,7 @@ def _draw_agents(axes: Any, log: DriveLog, step: int) -> None:
     until = int(np.searchsorted(log.ego.t_us, log.ego.t_us[step] + TRAIL_S * 1e6, side="right"))
     colours = [AGENT_COLOURS[AgentKind(int(agents.kind[i]))] for i in shown]
     boxes = _up(corners(pose, agents.size_m[shown]))
-    axes.add_collection(PolyCollection(boxes, facecolors=colours, edgecolors="white", lw=0.7, zorder=5))
+    axes.add_collection(PolyCollection(list(boxes), facecolors=colours, edgecolors="white", lw=0.7, zorder=5))
     trails, trail_colours = [], []
     for i, colour in zip(shown, colours, strict=True):
         seen = step + np.flatnonzero(agents.valid[i, step:until])

@@ -5,7 +5,7 @@ nothing about simulators, maps or logs. World: right-handed, z up. Camera: x rig
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 
 import cv2
@@ -17,7 +17,9 @@ NEAR_M = 0.3
 _PIXEL_LIMIT = 16000.0  # far outside any image, inside OpenCV's fixed-point range
 _SUBPIXEL_BITS = 4
 _CELL_M = 8.0
-_LOWER_DECK_M = 4.0
+_LOWER_DECK_M = 4.0  # surfaces this far below the camera belong to a lower road
+_LOWER_SOLID_M = 6.0
+_DECK_OVERLAP = 1.04  # closes the cracks between the parts of a deck
 
 
 class Layer(IntEnum):
@@ -228,38 +230,59 @@ def _pinhole(view: View) -> tuple[float, float, float, float]:
     return float(k[0, 0]), float(k[1, 1]), float(k[0, 2]), float(k[1, 2])
 
 
+@dataclass(frozen=True)
+class _Faces:
+    """Quads in front of the camera: corners in the camera frame, what they are, and where they are."""
+
+    points: F32
+    colour: U8
+    layer: U8
+    body: I64
+    solid: Bool
+    height: F32  # lowest corner over the camera
+
+    def take(self, rows: I64) -> "_Faces":
+        return _Faces(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+
 def _draw(image: U8, view: View, quads: Quads, body: I64, style: Style) -> None:
-    rotation = view.camera_from_world[:3, :3].astype(np.float32)
-    origin = view.centre_world
-    points = (quads.corners - origin.astype(np.float32)) @ rotation.T
-    keep = _in_front(points, view, style.range_m)
-    points, colour, layer, body = points[keep], quads.colour[keep], quads.layer[keep], body[keep]
-    height = quads.corners[keep][..., 2].mean(1) - origin[2]
-    normal = np.cross(points[:, 1] - points[:, 0], points[:, 2] - points[:, 0])
-    middle = points.mean(1)
-    away = (normal * middle).sum(1) >= 0
-    solid = layer == Layer.SOLID
-    # Decks of bridges seen from below become solids; what is painted on them disappears.
-    underside = away & ~solid & (layer != Layer.KERB) & (layer < Layer.CROSSWALK) & (height > 0)
-    keep = ~away | underside
-    colour = np.where(underside[:, None], np.array(style.underside, np.uint8), colour)
-    solid |= underside
-    points, colour, layer, body, height = points[keep], colour[keep], layer[keep], body[keep], height[keep]
-    solid, middle = solid[keep], middle[keep]
+    faces = _visible_faces(view, quads, body, style)
+    middle = faces.points.mean(1)
     distance = np.sqrt((middle * middle).sum(1))
-    order = _order(layer, solid, body, distance, height)
     clear = np.clip(1 - distance / (style.range_m * 1.6), 0.35, 1)[:, None]
-    shade = (colour * clear + np.array(style.haze) * (1 - clear)).astype(np.uint8).tolist()
-    crossing = points[..., 2].min(1) < NEAR_M
-    pixels = _to_pixels(points, view)
+    shade = (faces.colour * clear + np.array(style.haze) * (1 - clear)).astype(np.uint8).tolist()
+    crossing = faces.points[..., 2].min(1) < NEAR_M
+    pixels = _to_pixels(faces.points, view)
     fill = cv2.fillConvexPoly
-    for i in order.tolist():
+    for i in _order(faces, distance).tolist():
         if crossing[i]:
-            cut = _clip_near(points[i])
+            cut = _clip_near(faces.points[i])
             if len(cut) >= 3:
                 fill(image, _to_pixels(cut, view), shade[i], cv2.LINE_8, _SUBPIXEL_BITS)
         else:
             fill(image, pixels[i], shade[i], cv2.LINE_8, _SUBPIXEL_BITS)
+
+
+def _visible_faces(view: View, quads: Quads, body: I64, style: Style) -> _Faces:
+    """Quads that reach into the view and show their front; surfaces seen from below become plain solids."""
+    rotation = view.camera_from_world[:3, :3].astype(np.float32)
+    origin = view.centre_world.astype(np.float32)
+    points = (quads.corners - origin) @ rotation.T
+    layer = quads.layer
+    height = quads.corners[..., 2].min(1) - origin[2]
+    faces = _Faces(points, quads.colour, layer, body, layer == Layer.SOLID, height)
+    faces = faces.take(_in_front(points, view, style.range_m))
+    points = faces.points
+    # The diagonals give a normal even where two corners coincide (tapering lanes).
+    normal = np.cross(points[:, 2] - points[:, 0], points[:, 3] - points[:, 1])
+    middle = points.mean(1, keepdims=True)
+    away = (normal * middle[:, 0]).sum(1) >= 0
+    deck = (faces.layer < Layer.CROSSWALK) & (faces.layer != Layer.KERB)
+    below = away & deck & (faces.height > 0)
+    grown = np.where(below[:, None, None], middle + (points - middle) * _DECK_OVERLAP, points)
+    plain = np.where(below[:, None], np.array(style.underside, np.uint8), faces.colour)
+    faces = replace(faces, points=grown, colour=plain, solid=faces.solid | below)
+    return faces.take(np.flatnonzero(~away | below))
 
 
 def _in_front(points: F32, view: View, range_m: float) -> I64:
@@ -275,18 +298,19 @@ def _in_front(points: F32, view: View, range_m: float) -> I64:
     return np.flatnonzero(inside)
 
 
-def _order(layer: U8, solid: Bool, body: I64, distance: F32, height: F64) -> I64:
+def _order(faces: _Faces, distance: F32) -> I64:
     """Lower decks, then flat layers bottom-up, then solids from far to near, each body in one go."""
-    rank = np.where(solid, int(Layer.SOLID), layer.astype(np.int64))
-    rank = np.where(solid | (height > -_LOWER_DECK_M), rank, rank - len(Layer))
+    lowest = np.where(faces.solid, -_LOWER_SOLID_M, -_LOWER_DECK_M)
+    rank = np.where(faces.solid, int(Layer.SOLID), faces.layer.astype(np.int64))
+    rank = np.where(faces.height < lowest, rank - len(Layer), rank)
     far = distance.copy()
-    bodies = body >= 0
+    bodies = faces.body >= 0
     if bodies.any():
-        nearest = np.full(body.max() + 1, np.inf, distance.dtype)
-        np.minimum.at(nearest, body[bodies], distance[bodies])
-        far[bodies] = nearest[body[bodies]]
-    within = np.where(bodies, np.arange(len(body)), 0)
-    order: I64 = np.lexsort((within, -far * solid, rank))
+        nearest = np.full(faces.body.max() + 1, np.inf, distance.dtype)
+        np.minimum.at(nearest, faces.body[bodies], distance[bodies])
+        far[bodies] = nearest[faces.body[bodies]]
+    within = np.where(bodies, np.arange(len(bodies)), 0)
+    order: I64 = np.lexsort((within, -far * faces.solid, rank))
     return order
 
 

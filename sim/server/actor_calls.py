@@ -15,6 +15,7 @@ from sim.server.wire import GREEN, RED, YELLOW, RpcError
 Handler = Callable[..., Any]
 A = TypeVar("A", bound=Actor)
 _LIGHT_STATES = range(5)
+_MAX_PIXELS, _MAX_FOV_DEG = 8192, 170
 
 
 def find(sim: Simulation, actor_id: int, kind: type[A]) -> A:
@@ -51,10 +52,19 @@ def spawn(sim: Simulation, description: list[Any], transform: Any, parent: int =
         body = make_actor(0, description, place)
         if blocked_at_spawn(body, world.actors.values()):
             raise RpcError("Spawn failed because of collision at spawn position")
+    if type_id.startswith("sensor.camera."):
+        _check_camera(make_actor(0, description, place))
     actor = world.add(description, place, parent)
     if isinstance(actor, Sensor) and type_id != STREAMLESS:
         sim.open_sensor(actor)
     return actor.wire()
+
+
+def _check_camera(camera: Actor) -> None:
+    assert isinstance(camera, Sensor)
+    width, height, fov = camera.width, camera.height, camera.fov_deg
+    if not (1 <= width <= _MAX_PIXELS and 1 <= height <= _MAX_PIXELS and 1 <= fov <= _MAX_FOV_DEG):
+        raise RpcError(f"camera of {width}x{height} pixels and {fov} degrees is not possible")
 
 
 def destroy(sim: Simulation, actor_id: int) -> bool:

@@ -11,7 +11,7 @@ from drive.viz.figures import Colour, box, place
 from drive.viz.painter import Layer, Quads, concatenate
 from sim.server.road_geometry import Lane, LaneSection, Road, RoadMark, polynomial, read_road
 
-VERSION = 1  # part of the cache key: raise it when the picture of a town changes
+VERSION = 2  # part of the cache key: raise it when the picture of a town changes
 
 _COLOURS: dict[str, Colour] = {
     "driving": (74, 74, 78),
@@ -63,6 +63,7 @@ _FACADES: tuple[Colour, ...] = (
 )
 _WINDOWS: Colour = (70, 84, 100)
 _SLOW_MPS = 17.0
+_DECK_CELL_M, _DECK_M = 40.0, 5.0
 
 
 class _Builder:
@@ -275,6 +276,7 @@ def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
     """Blocks beside the roads where they stay clear of all drivable surface; the same ones every time."""
     rng = np.random.default_rng(7)
     cells = set(map(tuple, np.unique((surface[:, :2] // 4).astype(int), axis=0).tolist()))
+    highest = _highest_nearby(surface)
     taken: set[tuple[int, int]] = set()
     for edge in edges:
         slow = edge.road.limit_mps < _SLOW_MPS
@@ -287,7 +289,8 @@ def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
                 reach = int(math.hypot(half_x, half_y) // 4) + 1
                 i, j, key = int(x // 4), int(y // 4), (int(x // 14), int(y // 14))
                 around = ((i + u, j + v) for u in range(-reach, reach + 1) for v in range(-reach, reach + 1))
-                if key in taken or any(cell in cells for cell in around):
+                over = highest.get((int(x // _DECK_CELL_M), int(y // _DECK_CELL_M)), z) - z
+                if key in taken or over > _DECK_M or any(cell in cells for cell in around):
                     continue
                 taken.add(key)
                 shade = rng.uniform(0.85, 1.1)
@@ -295,6 +298,19 @@ def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
                 house = _house(half_x, half_y, height, (int(r * shade), int(g * shade), int(b * shade)))
                 heading = float(edge.road.reference(np.array([s]))[2][0])
                 out.parts.append(place(house, float(x), float(y), float(z) - 1.5, heading))
+
+
+def _highest_nearby(surface: F64) -> dict[tuple[int, int], float]:
+    """Per coarse cell the highest road in it and its neighbours: the painter cannot put houses below a deck."""
+    column_row = (surface[:, :2] // _DECK_CELL_M).astype(int)
+    cells, owner = np.unique(column_row, axis=0, return_inverse=True)
+    top = np.full(len(cells), -np.inf)
+    np.maximum.at(top, owner, surface[:, 2])
+    highest: dict[tuple[int, int], float] = {}
+    for (column, row), z in zip(cells.tolist(), top.tolist(), strict=True):
+        for key in ((column + i, row + j) for i in (-1, 0, 1) for j in (-1, 0, 1)):
+            highest[key] = max(z, highest.get(key, z))
+    return highest
 
 
 def _house(half_x: float, half_y: float, height: float, colour: Colour) -> Quads:

@@ -102,12 +102,14 @@ def _body(actor: Actor) -> Quads:
 
 
 def _light_heads(light: TrafficLight, stop: LaneStop) -> Iterator[Quads]:
-    """Per lane one head above it beyond the stop line, and one on a pole beside the stop line."""
+    """One head above every lane beyond the stop line, and one on a pole at the kerb."""
     state = _STATES[light.state] if light.state < len(_STATES) else "off"
     x, y, yaw = pose_from_carla(stop.x, stop.y, stop.yaw_deg)
     c, s = math.cos(yaw), math.sin(yaw)
     far = figures.traffic_light(state, _FAR_HEAD_Z_M, False)
     yield figures.place(far, x + _FAR_HEAD_AHEAD_M * c, y + _FAR_HEAD_AHEAD_M * s, stop.z, yaw)
+    if not stop.at_kerb:
+        return
     near = figures.traffic_light(state, _NEAR_HEAD_Z_M, True)
     right = stop.width_m / 2 + _NEAR_HEAD_BESIDE_M
     pole_x, pole_y = x + _NEAR_HEAD_AHEAD_M * c + right * s, y + _NEAR_HEAD_AHEAD_M * s - right * c

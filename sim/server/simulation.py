@@ -30,6 +30,7 @@ from sim.server.world import DEFAULT_DELTA_S, World
 CUSTOM_TOWN = "OpenDriveMap"
 _DEFAULT_SETTINGS = [False, False, [False], True, 0.01, 10, 0.0, True, 3000.0, 2000.0, True]
 _FIRST_EPISODE = 1001
+_LONGEST_TICK_S = 10.0
 _SUBSCRIBE_S = 2.0  # longest wait for a client to open a stream it has asked a token for
 
 
@@ -93,6 +94,9 @@ class Simulation:
 
         The restart makes a run independent of how long the server was free-running before.
         """
+        has_step, *step = settings[2]
+        if len(settings) != len(_DEFAULT_SETTINGS) or (has_step and not 0 < float(step[0]) < _LONGEST_TICK_S):
+            raise RpcError(f"bad episode settings {settings!r}")
         entering = bool(settings[0]) and not self.settings[0]
         self.settings = settings
         if entering and not self.world.populated:

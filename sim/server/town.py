@@ -2,10 +2,11 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import carla
 
+from drive.contracts import UserError
 from sim.server.opendrive import read_town, short_name
 
 LaneKey = tuple[int, int]
@@ -13,6 +14,7 @@ TransformRow = list[list[float]]
 
 _KINDS = {"1000001": "traffic.traffic_light", "206": "traffic.stop", "205": "traffic.yield"}
 _KMH = {"mph": 1.609344, "km/h": 1.0, "m/s": 3.6, None: 3.6}
+_SAME_LINE_M, _SAME_ROAD_M = 8.0, 12.0
 _SPAWN_FIRST_M, _SPAWN_EVERY_M, _SPAWN_PER_LANE = 6.0, 40.0, 6
 
 
@@ -25,6 +27,7 @@ class LaneStop:
         x, y, z: Lane centre at the stop line [m].
         yaw_deg: Driving direction.
         width_m: Lane width.
+        at_kerb: Is no other signalled lane of this direction to its right?
     """
 
     lane: LaneKey
@@ -33,6 +36,7 @@ class LaneStop:
     z: float
     yaw_deg: float
     width_m: float
+    at_kerb: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,11 @@ def load_town(name: str) -> Town:
 
 
 def parse_town(name: str, xodr: str) -> Town:
-    """Parse any OpenDRIVE text."""
-    world_map = carla.Map(name, xodr)
+    """Parse any OpenDRIVE text; UserError when it is none."""
+    try:
+        world_map = carla.Map(name, xodr)
+    except RuntimeError as error:
+        raise UserError(f"{name}: not a usable OpenDRIVE text ({error})") from None
     signs = _signs(world_map)
     lights = [sign.sign_id for sign in signs if sign.type_id == "traffic.traffic_light"]
     return Town(
@@ -141,8 +148,21 @@ def _signs(world_map: carla.Map) -> tuple[Sign, ...]:
     for landmark in world_map.get_all_landmarks():
         if landmark.type in _KINDS:
             references.setdefault(landmark.id, []).append(landmark)
-    signs = (_sign(world_map, sign_id, marks) for sign_id, marks in references.items())
-    return tuple(sign for sign in signs if sign is not None)
+    found = (_sign(world_map, sign_id, marks) for sign_id, marks in references.items())
+    signs = [sign for sign in found if sign is not None]
+    stops = [stop for sign in signs if sign.type_id == "traffic.traffic_light" for stop in sign.stops]
+    return tuple(replace(sign, stops=tuple(_with_kerb(stop, stops) for stop in sign.stops)) for sign in signs)
+
+
+def _with_kerb(stop: LaneStop, all_stops: list[LaneStop]) -> LaneStop:
+    yaw = math.radians(stop.yaw_deg)
+    for other in all_stops:
+        dx, dy = other.x - stop.x, other.y - stop.y
+        along, right = math.cos(yaw) * dx + math.sin(yaw) * dy, -math.sin(yaw) * dx + math.cos(yaw) * dy
+        same_way = abs((other.yaw_deg - stop.yaw_deg + 180) % 360 - 180) < 45
+        if same_way and abs(along) < _SAME_LINE_M and 1.0 < right < _SAME_ROAD_M:
+            return replace(stop, at_kerb=False)
+    return stop
 
 
 def _sign(world_map: carla.Map, sign_id: str, marks: list[carla.Landmark]) -> Sign | None:

@@ -49,7 +49,7 @@ def assert_equal(a: Path, b: Path) -> None:
         np.testing.assert_allclose(left[name].numpy(), right[name].numpy(), atol=1e-6, rtol=0, err_msg=name)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -61,12 +61,12 @@ def killed_at(config: TrainConfig, out: Path, step: int, monkeypatch: pytest.Mon
 
     def dying(self: Batches, at: int) -> object:
         if at == step:
-            raise Killed
+            raise KilledError
         return fetch(self, at)
 
     with monkeypatch.context() as patch:
         patch.setattr(Batches, "__getitem__", dying)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             train(config, out)
 
 
@@ -79,7 +79,11 @@ def test_a_resumed_run_ends_with_the_same_weights(
 
 
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
-    config: TrainConfig, straight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    config: TrainConfig,
+    straight: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
 ) -> None:
     killed_at(config, tmp_path, 5, monkeypatch)
     file = tmp_path / FOLDER / "step-00000004" / "tensors.safetensors"
@@ -100,7 +104,9 @@ def test_a_folder_with_another_run_is_refused(config: TrainConfig, straight: Pat
         train(other, straight.parent)
 
 
-def test_zero_steps_no_data_and_unknown_roots_are_refused_without_a_folder(config: TrainConfig, tmp_path: Path) -> None:
+def test_zero_steps_no_data_and_unknown_roots_are_refused_without_a_folder(
+    config: TrainConfig, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="0 training steps"):
         train(replace(config, loop=replace(config.loop, max_steps=0)), tmp_path / "a")
     with pytest.raises(UserError, match="no log root"):
@@ -140,7 +146,8 @@ def test_sigterm_saves_at_a_step_boundary_and_exits_with_its_own_code(
     config: TrainConfig, straight: Path, logs: Path, repo_root: Path, tmp_path: Path
 ) -> None:
     command = [
-        sys.executable, "-m", "drive.cli.main", "train", "--config", str(repo_root / "configs/train/debug.yaml"),
+        sys.executable, "-m", "drive.cli.main", "train",
+        "--config", str(repo_root / "configs/train/debug.yaml"),
         "--data", str(logs), "--out", str(tmp_path), "loop.max_steps=100000", "loop.checkpoint_every=100000",
     ]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:

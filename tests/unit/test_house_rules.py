@@ -65,3 +65,10 @@ def test_no_committed_text_has_unfinished_marks_or_machine_paths() -> None:
 
 def test_no_module_is_called_utils() -> None:
     assert not [p for p in SOURCES if p.stem in ("utils", "util", "helpers", "misc")]
+
+
+def test_the_readme_tree_names_every_module() -> None:
+    tree = (REPO / "README.md").read_text(encoding="utf-8").split("## File tree")[1]
+    listed = set(re.findall(r"^ *(\w+\.py) ", tree, re.MULTILINE))
+    there = {p.name for p in SOURCES if "tests" not in p.parts and p.name != "__init__.py"}
+    assert listed == there, "run: python tools/file_tree.py"

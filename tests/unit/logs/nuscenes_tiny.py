@@ -1,12 +1,11 @@
-"""A tiny nuScenes folder made by hand: 2 scenes of 12 key frames, 2 cars, one lidar and one camera channel each."""
+"""A tiny nuScenes folder made by hand: scenes of 12 key frames with 2 cars; optional tables are absent."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-CHANNELS = (
-    "CAM_FRONT", "CAM_BACK", "CAM_FRONT_LEFT", "CAM_BACK_LEFT", "CAM_FRONT_RIGHT", "CAM_BACK_RIGHT", "LIDAR_TOP",
-)  # fmt: skip
+CAMERAS = ("FRONT", "BACK", "FRONT_LEFT", "BACK_LEFT", "FRONT_RIGHT", "BACK_RIGHT")
+CHANNELS = (*(f"CAM_{place}" for place in CAMERAS), "LIDAR_TOP")
 FRAMES = 12
 START_US = 1_533_151_603_000_000
 
@@ -16,16 +15,12 @@ def write_tiny(
 ) -> Path:
     """Write `root/v1.0-mini/*.json` with straight drives east at `speed_mps`; no sensor files."""
     tables: dict[str, list[dict[str, Any]]] = {
-        "attribute": [], "visibility": [], "map": [],
         "category": [{"token": "cat", "name": "vehicle.car", "description": ""}],
         "sensor": [{"token": c, "channel": c, "modality": c.split("_")[0].lower()} for c in CHANNELS],
-        "log": [{"token": "log", "logfile": "l", "vehicle": "v", "date_captured": "d", "location": "boston-seaport"}],
+        "log": [{"token": "log", "location": "boston-seaport"}],
         "calibrated_sensor": [_calibrated(channel) for channel in CHANNELS],
         "scene": [], "sample": [], "sample_data": [], "ego_pose": [], "sample_annotation": [], "instance": [],
     }  # fmt: skip
-    tables["map"].append(
-        {"token": "map", "log_tokens": ["log"], "category": "semantic_prior", "filename": "m.png"}
-    )
     for name in scenes:
         _add_scene(tables, name, speed_mps)
     folder = root / "v1.0-mini"
@@ -75,7 +70,8 @@ def _add_scene(tables: dict[str, list[dict[str, Any]]], name: str, speed_mps: fl
         instance = f"{name}-car{car}"
         tables["instance"].append(
             {"token": instance, "category_token": "cat", "nbr_annotations": FRAMES,
-             "first_annotation_token": f"{instance}@{ids[0]}", "last_annotation_token": f"{instance}@{ids[-1]}"}
+             "first_annotation_token": f"{instance}@{ids[0]}",
+             "last_annotation_token": f"{instance}@{ids[-1]}"}
         )  # fmt: skip
 
 
@@ -84,7 +80,7 @@ def _sample_data(channel: str, sample: str, t_us: int, around: dict[str, str]) -
     linked = {key: f"{channel}@{token}" if token else "" for key, token in around.items()}
     return {
         "token": f"{channel}@{sample}", "sample_token": sample, "ego_pose_token": sample,
-        "calibrated_sensor_token": f"cal-{channel}", "timestamp": t_us, "fileformat": suffix, "is_key_frame": True,
+        "calibrated_sensor_token": f"cal-{channel}", "timestamp": t_us, "is_key_frame": True,
         "height": 900, "width": 1600, "filename": f"samples/{channel}/{sample}.{suffix}", **linked,
     }  # fmt: skip
 
@@ -92,7 +88,8 @@ def _sample_data(channel: str, sample: str, t_us: int, around: dict[str, str]) -
 def _box(instance: str, sample: str, index: int, x_m: float, around: dict[str, str]) -> dict[str, Any]:
     linked = {key: f"{instance}@{token}" if token else "" for key, token in around.items()}
     return {
-        "token": f"{instance}@{sample}", "sample_token": sample, "instance_token": instance, "visibility_token": "",
-        "attribute_tokens": [], "translation": [x_m, 5.0, 0.8], "size": [1.9, 4.6, 1.6],
+        "token": f"{instance}@{sample}", "sample_token": sample, "instance_token": instance,
+        "visibility_token": "", "attribute_tokens": [], "translation": [x_m, 5.0, 0.8],
+        "size": [1.9, 4.6, 1.6],
         "rotation": [1.0, 0.0, 0.0, 0.0], "num_lidar_pts": 5, "num_radar_pts": index, **linked,
     }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drive.contracts import DriveLog
+from drive.contracts import DriveLog, Event
 from drive.logs import faulty_steps, find_faults
 from tests import builders
 
@@ -88,7 +88,22 @@ def test_fault_is_found_at_its_row(name: str) -> None:
 def test_jump_is_found_where_speed_itself_comes_from_the_jumping_poses() -> None:
     log = shifted(builders.cruise(), slice(ROW, None), 6.0)
     fresh = builders.drive_log(log.ego.pose_world)
-    assert [(f.kind, f.row) for f in find_faults(fresh)] == [("pose_jump", ROW)]
+    assert ("pose_jump", ROW) in [(f.kind, f.row) for f in find_faults(fresh)]
+
+
+def test_a_displacement_on_purpose_is_a_note() -> None:
+    log = shifted(builders.cruise(), slice(ROW, None), 1.5)
+    noted = replace(log, events=(Event("perturbation", int(log.ego.t_us[ROW]) - 50_000),))
+    assert [(f.kind, f.row, f.level) for f in find_faults(noted)] == [("perturbation", ROW, "note")]
+    assert [(f.kind, f.row, f.level) for f in find_faults(log)] == [("pose_jump", ROW, "fault")]
+
+
+def test_a_jump_lasts_until_it_is_undone() -> None:
+    log = builders.cruise()
+    back = find_faults(shifted(log, slice(ROW, ROW + 10), 6.0))
+    gone = find_faults(shifted(log, slice(ROW, None), 6.0))
+    assert [f.end_us for f in back] == [log.ego.t_us[ROW + 10] + 1_000_000]
+    assert [f.end_us for f in gone] == [log.ego.t_us[-1] + 1_000_000]
 
 
 def test_agent_fault_names_the_step() -> None:

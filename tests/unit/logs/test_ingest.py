@@ -92,11 +92,8 @@ def test_changed_tables_are_ingested_again(tmp_path: Path) -> None:
 
 def test_measured_motion_is_used_where_the_can_bus_has_it(tmp_path: Path) -> None:
     data = write_tiny(tmp_path / "data", scenes=("scene-0103",))
-    messages = [
-        {"utime": START_US + 20_000 * i, "vel": [7.5, 0, 0], "accel": [0.25, 0, 9.8], "rotation_rate": [0, 0, 0.125],
-         "orientation": [1, 0, 0, 0], "pos": [0, 0, 0]}
-        for i in range(100)
-    ]  # fmt: skip
+    measured = {"vel": [7.5, 0, 0], "accel": [0.25, 0, 9.8], "rotation_rate": [0, 0, 0.125]}
+    messages = [{"utime": START_US + 20_000 * i, **measured} for i in range(100)]
     (data / "can_bus").mkdir()
     (data / "can_bus" / "scene-0103_pose.json").write_text(json.dumps(messages))
     report = ingest_nuscenes(data, "v1.0-mini", tmp_path / "logs")

@@ -1,4 +1,4 @@
-"""Small drives with pictures in which there is something to learn: how bright the road is says how fast to go."""
+"""Small drives with pictures to learn from: the brightness of the road says how fast to go."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,0 +1,79 @@
+"""What the gate looks at: one model on the held-out suite and on recorded planning steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drive.contracts import CaseScore, EvalResult
+
+SAFETY_PREFIXES = ("collisions", "red_light", "outside_route_lanes")
+
+
+@dataclass(frozen=True)
+class OpenLoopItem:
+    """One model on one unit (a case window, or the steps of a held-out drive).
+
+    Attributes:
+        unit: Pairs the two models; whole windows or drives, because neighbouring steps are not independent.
+        ade_m: Mean distance between plan and label over 4 s.
+        fde_m: Distance at 4 s.
+        agreement: Share of steps whose command and trajectory agree; NaN for a policy without commands.
+        command_accuracy: Share of steps whose command equals the label's; NaN for a policy without commands.
+        latency_ms: Median planning time of a step.
+        steps: Number of steps.
+        failed: Steps whose plan was not finite; they count with a fixed cost.
+    """
+
+    unit: str
+    ade_m: float
+    fde_m: float
+    agreement: float
+    command_accuracy: float
+    latency_ms: float
+    steps: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class ModelEvidence:
+    """Everything the gate knows about one model.
+
+    Attributes:
+        model_id: Weights' id.
+        closed_loop: Held-out suite.
+        siblings: Open loop on mined windows of routes that were kept apart.
+        held_out: Open loop on held-out drives.
+    """
+
+    model_id: str
+    closed_loop: EvalResult
+    siblings: tuple[OpenLoopItem, ...]
+    held_out: tuple[OpenLoopItem, ...]
+
+
+def evidence_from_json(value: Mapping[str, Any]) -> ModelEvidence:
+    """Read back what `drive.files.write_json` wrote."""
+    result = dict(value["closed_loop"])
+    cases = tuple(CaseScore(**case) for case in result.pop("cases"))
+    return ModelEvidence(
+        model_id=value["model_id"],
+        closed_loop=EvalResult(cases=cases, **result),
+        siblings=tuple(OpenLoopItem(**item) for item in value["siblings"]),
+        held_out=tuple(OpenLoopItem(**item) for item in value["held_out"]),
+    )
+
+
+def safety_failures(case: CaseScore) -> tuple[str, ...]:
+    """Safety-class infractions of a route, e.g. ("collisions_vehicle",)."""
+    return tuple(sorted(k for k, v in case.terms.items() if k.startswith(SAFETY_PREFIXES) and v > 0))
+
+
+def usable_cases(result: EvalResult) -> dict[str, CaseScore]:
+    """Cases that the simulator did not spoil, by id."""
+    return {c.case_id: c for c in result.cases if c.status != "infrastructure"}
+
+
+def paired_cases(a: EvalResult, b: EvalResult) -> list[tuple[CaseScore, CaseScore]]:
+    """Usable cases that both results hold, in case_id order."""
+    first, second = usable_cases(a), usable_cases(b)
+    return [(first[key], second[key]) for key in sorted(first.keys() & second.keys())]

@@ -1,0 +1,85 @@
+"""Frees a tick on which CARLA's TrafficManager has gone to sleep.
+
+carla 0.9.16 wakes the TrafficManager's thread by setting a flag and notifying without holding the mutex
+(TrafficManagerLocal::SynchronousTick), so once in some ten thousand ticks the notification is lost and `world.tick`
+never returns. The flag stays set: one more notification lets exactly the missing step happen. Leaving and re-entering
+synchronous mode is the one call that notifies again.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import carla
+
+POLL_S = 0.25
+SILENT_POLLS = 6
+HOPELESS_POLLS = 240
+EXIT_CODE = 70
+T = TypeVar("T")
+
+
+class Watchdog:
+    """Watches the ticks of one drive from a thread of its own.
+
+    Args:
+        world: World whose `tick` is watched.
+        manager: The drive's TrafficManager.
+    """
+
+    def __init__(self, world: carla.World, manager: carla.TrafficManager) -> None:
+        self._world, self._manager = world, manager
+        self._lock = threading.Lock()
+        self._began: float | None = None
+        self._frame = 0
+        self._stop = threading.Event()
+        self.rescues = 0
+        self._thread = threading.Thread(target=self._watch, name="tick watchdog", daemon=True)
+        self._thread.start()
+
+    def guard(self, call: Callable[[], T]) -> T:
+        """Run `world.tick`, or another call that may hang, under observation."""
+        frame = self._world.get_snapshot().frame
+        with self._lock:
+            self._began, self._frame = time.monotonic(), frame
+        try:
+            return call()
+        finally:
+            with self._lock:
+                self._began = None
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def _watch(self) -> None:
+        """Count polls, not seconds: a machine that was suspended must not look like a hanging client."""
+        current: float | None = None
+        polls = silent = 0
+        while not self._stop.wait(POLL_S):
+            with self._lock:
+                began, before = self._began, self._frame
+            if began is None or began != current:
+                current, polls, silent = began, 0, 0
+                continue
+            polls += 1
+            if polls > HOPELESS_POLLS:
+                print("the CARLA client hangs in a tick; ending this worker", file=sys.stderr, flush=True)
+                os._exit(EXIT_CODE)
+            # without an answer from the server its own timeout applies
+            silent = silent + 1 if self._world.get_snapshot().frame != before else 0
+            if silent > SILENT_POLLS:
+                self._rescue(began)
+                silent = 0
+
+    def _rescue(self, began: float) -> None:
+        with self._lock:
+            if self._began != began:  # it returned meanwhile
+                return
+            self.rescues += 1
+            self._manager.set_synchronous_mode(False)
+            self._manager.set_synchronous_mode(True)

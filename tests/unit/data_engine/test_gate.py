@@ -1,0 +1,125 @@
+"""Every refusal of the gate has its own reason, and noise is never promoted."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from data_engine.config import GateConfig
+from data_engine.evidence import ModelEvidence, OpenLoopItem
+from data_engine.gate import REASONS, Verdict, decide, minimum_detectable
+from drive.contracts import CaseScore, EvalResult
+
+ROUTES = 12
+
+
+def suite(scores: Sequence[float], planned: int = ROUTES, **terms: float) -> EvalResult:
+    cases = tuple(CaseScore(f"route{i:02d}", "ok", float(s), dict(terms)) for i, s in enumerate(scores))
+    return EvalResult("gate", "light simulator, driving score 2.0", "m", planned, cases, {})
+
+
+def items(
+    errors_m: Sequence[float], prefix: str = "unit", agreement: float = 0.9
+) -> tuple[OpenLoopItem, ...]:
+    return tuple(
+        OpenLoopItem(f"{prefix}{i:02d}", float(e), 2 * float(e), agreement, 0.8, 5.0, 8, 0)
+        for i, e in enumerate(errors_m)
+    )
+
+
+def champion() -> ModelEvidence:
+    return ModelEvidence(
+        "aaa", suite([80.0] * ROUTES), items(np.linspace(2.0, 4.0, 10)), items([1.0] * ROUTES)
+    )
+
+
+def better() -> ModelEvidence:
+    return replace(champion(), model_id="bbb", siblings=items(np.linspace(1.6, 3.4, 10)))
+
+
+def verdict(candidate: ModelEvidence, old: ModelEvidence | None = None, **bounds: float) -> Verdict:
+    return decide(old or champion(), candidate, GateConfig(**bounds), seed=0)  # type: ignore[arg-type]
+
+
+def test_a_measured_improvement_without_loss_is_promoted() -> None:
+    made = verdict(better())
+    assert made.promote
+    assert not made.reasons
+    assert all(row.verdict in ("pass", "info") for row in made.rows)
+
+
+def one_new_collision() -> ModelEvidence:
+    cases = list(better().closed_loop.cases)
+    cases[3] = replace(cases[3], terms={"collisions_vehicle": 1.0})
+    return replace(better(), closed_loop=replace(better().closed_loop, cases=tuple(cases)))
+
+
+REFUSALS: dict[str, Callable[[], ModelEvidence]] = {
+    "identical_weights": lambda: replace(better(), model_id="aaa"),
+    "missing_metric": lambda: replace(better(), held_out=()),
+    "non_finite_metric": lambda: replace(better(), siblings=items([math.nan, *[1.0] * 9])),
+    "low_coverage": lambda: replace(better(), closed_loop=suite([80.0] * (ROUTES - 1))),
+    "lower_coverage": lambda: replace(better(), closed_loop=suite([80.0] * (ROUTES - 1))),
+    "new_safety_failure": one_new_collision,
+    "score_regression": lambda: replace(better(), closed_loop=suite([70.0] * ROUTES)),
+    "open_loop_regression": lambda: replace(better(), held_out=items([1.2] * ROUTES)),
+    "agreement_regression": lambda: replace(better(), held_out=items([1.0] * ROUTES, agreement=0.7)),
+    "no_sibling_cases": lambda: replace(better(), siblings=()),
+    "no_improvement": lambda: replace(champion(), model_id="bbb"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(REFUSALS))
+def test_each_refusal_names_its_reason(code: str) -> None:
+    made = verdict(REFUSALS[code]())
+    assert not made.promote
+    assert code in made.reasons
+    assert set(made.reasons) <= set(REASONS)
+
+
+def test_every_reason_code_of_the_comparison_is_tested() -> None:
+    assert set(REFUSALS) | {"champion_changed"} == set(REASONS)
+
+
+def test_a_change_within_noise_is_not_promoted() -> None:
+    rng = np.random.default_rng(1)
+    noisy = replace(
+        champion(), model_id="bbb", siblings=items(np.linspace(2, 4, 10) + rng.normal(0, 1.0, 10))
+    )
+    assert "no_improvement" in verdict(noisy).reasons
+
+
+def test_an_infraction_the_champion_shares_is_not_new() -> None:
+    old = replace(champion(), closed_loop=suite([80.0] * ROUTES, red_light=1.0))
+    new = replace(better(), closed_loop=suite([80.0] * ROUTES, red_light=2.0))
+    assert verdict(new, old).promote
+
+
+def test_the_simulators_own_failures_count_against_coverage_not_score() -> None:
+    cases = list(better().closed_loop.cases)
+    cases[0] = replace(cases[0], status="infrastructure", score=0.0)
+    made = verdict(replace(better(), closed_loop=replace(better().closed_loop, cases=tuple(cases))))
+    assert "low_coverage" in made.reasons
+    assert "score_regression" not in made.reasons
+
+
+def test_slow_planning_only_warns() -> None:
+    slow = tuple(replace(item, latency_ms=9.0) for item in better().held_out)
+    slow_siblings = tuple(replace(item, latency_ms=9.0) for item in better().siblings)
+    made = verdict(replace(better(), held_out=slow, siblings=slow_siblings))
+    assert made.promote
+    assert made.warnings
+
+
+def test_bounds_come_from_the_config() -> None:
+    assert verdict(one_new_collision(), new_safety_failures=1).promote
+    assert "no_improvement" in verdict(better(), min_case_gain=0.5).reasons
+
+
+def test_detectable_change_shrinks_with_the_number_of_cases() -> None:
+    few, many = [1.0, -1.0] * 5, [1.0, -1.0] * 50
+    assert minimum_detectable(many) < minimum_detectable(few)
+    assert minimum_detectable([0.0] * 8) == 0.0
+    assert math.isnan(minimum_detectable([1.0]))

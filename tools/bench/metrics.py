@@ -1,0 +1,178 @@
+"""How fast are the hot paths?  Median of many runs each, and the ratio against a named baseline.
+
+    python tools/bench/metrics.py --save before       # write runs/baselines/before.json
+    python tools/bench/metrics.py --baseline before   # compare; exit 1 if one is slower than --limit times
+
+Compare only runs of the same, otherwise idle machine.
+"""
+
+import argparse
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from drive.cli.output import json_safe, print_table
+from drive.contracts import DT_S, EGO_MKZ, STEPS, UserError
+from drive.files import read_json, write_json
+
+BASELINES = Path("runs") / "baselines"
+MIN_SAMPLE_S = 0.02
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Time per call [ms]: median and quartiles of `runs` samples."""
+
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    runs: int
+
+
+def measure(call: Callable[[], object], runs: int) -> Metric:
+    """Time a call; a sample repeats it until it has taken 20 ms, and the first is thrown away as warm-up."""
+    repeats, spent = 1, _sample(call, 1)
+    while spent * repeats < MIN_SAMPLE_S:
+        repeats = max(repeats + 1, int(MIN_SAMPLE_S / max(spent, 1e-9)))
+        spent = _sample(call, repeats)
+    samples = sorted(1e3 * _sample(call, repeats) for _ in range(runs))
+    low, _, high = statistics.quantiles(samples, n=4) if runs > 1 else samples * 3
+    return Metric(statistics.median(samples), low, high, runs)
+
+
+def ratios(now: Mapping[str, Metric], baseline: Mapping[str, float]) -> dict[str, float]:
+    """Median now over median then, for the metrics in both."""
+    return {name: metric.median_ms / baseline[name] for name, metric in now.items() if baseline.get(name)}
+
+
+def load_baseline(name: str, folder: Path = BASELINES) -> dict[str, float]:
+    """Medians [ms] saved under a name.
+
+    Raises:
+        UserError: No such baseline, or it comes from another machine.
+    """
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in folder.glob("*.json"))) or "none saved yet"
+        raise UserError(f"--baseline {name}: not found (have: {known}); make it with --save {name}")
+    data = read_json(path)
+    if data["machine"] != machine():
+        raise UserError(f"--baseline {name}: made on {data['machine']}, this is {machine()}; save a new one")
+    return {key: float(value["median_ms"]) for key, value in data["metrics"].items()}
+
+
+def save_baseline(name: str, metrics: Mapping[str, Metric], folder: Path = BASELINES) -> Path:
+    """Write medians under a name; returns the file."""
+    path = folder / f"{name}.json"
+    write_json(path, json_safe({"name": name, "machine": machine(), "metrics": metrics}))
+    return path
+
+
+def machine() -> str:
+    """What must be equal for two timings to be comparable."""
+    system = f"{platform.machine()} {platform.system()}"
+    return f"{system}, Python {platform.python_version()}, numpy {np.__version__}"
+
+
+def reward_terms_case() -> Callable[[], object]:
+    """Reward terms of 24 proposals among 20 agents on 12 lanes."""
+    from drive.score.scene import FrozenScene
+    from drive.score.terms import reward_terms
+
+    random = np.random.default_rng(0)
+    lane = np.linspace([-50.0, 0.0], [100.0, 0.0], 76)
+    agents = np.concatenate([random.uniform(-40, 40, (20, 1, 2)), random.uniform(-3, 3, (20, 1, 1))], -1)
+    scene = FrozenScene(
+        speed_mps=8.0,
+        ego_size=EGO_MKZ,
+        agent_pose_ego=np.repeat(agents, STEPS, 1),
+        agent_size_m=np.full((20, 2), (4.5, 1.9), np.float32),
+        agent_valid=np.ones((20, STEPS), bool),
+        lane_ego=np.stack([lane + np.array([0.0, 3.5 * i]) for i in range(-6, 6)]),
+        lane_width_m=np.full(12, 3.5, np.float32),
+        in_junction=np.zeros(12, bool),
+        route_ego=lane,
+    )
+    speed = random.uniform(0, 12, (24, 1)) * np.arange(1, STEPS + 1) * DT_S
+    proposals = np.stack([speed, random.normal(0, 0.3, (24, 1)) * speed / 10, 0 * speed], -1)
+    return lambda: reward_terms(proposals, scene)
+
+
+def bootstrap_case() -> Callable[[], object]:
+    """Paired bootstrap of 60 routes, 10,000 resamples."""
+    from drive.score.bootstrap import paired_bootstrap
+
+    random = np.random.default_rng(0)
+    a, b = random.normal(70, 30, 60), random.normal(68, 30, 60)
+    return lambda: paired_bootstrap(a, b, seed=0)
+
+
+def classify_case() -> Callable[[], object]:
+    """Command/trajectory agreement of 1,000 trajectories."""
+    from drive.geometry.commands import agree
+
+    pose = np.random.default_rng(0).normal(0, 5, (1000, STEPS, 3)).cumsum(1)
+    return lambda: agree(np.array([0, 3]), pose, np.full(1000, 8.0))
+
+
+def help_case() -> Callable[[], object]:
+    """`drive --help` in a fresh interpreter."""
+    return lambda: subprocess.run(
+        [sys.executable, "-m", "drive.cli.main", "--help"], check=True, capture_output=True
+    )
+
+
+CASES: dict[str, Callable[[], Callable[[], object]]] = {
+    "reward_terms": reward_terms_case,
+    "paired_bootstrap": bootstrap_case,
+    "agree": classify_case,
+    "help": help_case,
+}
+
+
+def main() -> int:
+    """Measure, print, and compare or save."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=15, help="samples per metric (default 15)")
+    parser.add_argument("--only", choices=tuple(CASES), nargs="+", default=tuple(CASES))
+    parser.add_argument("--baseline", metavar="NAME", help="compare with this saved baseline")
+    parser.add_argument("--limit", type=float, default=1.25, help="ratio that fails (default 1.25)")
+    parser.add_argument("--save", metavar="NAME", help="save the medians as this baseline")
+    args = parser.parse_args()
+    try:
+        before = load_baseline(args.baseline) if args.baseline else {}
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    now = {name: measure(CASES[name](), args.runs) for name in args.only}
+    ratio = ratios(now, before)
+    rows = [[n, m.median_ms, m.low_ms, m.high_ms, before.get(n), ratio.get(n)] for n, m in now.items()]
+    columns = ["metric", "median ms", "quartile", "quartile", args.baseline or "baseline", "ratio"]
+    print_table(f"median of {args.runs}, {machine()}", columns, rows)
+    if args.save:
+        print(f"saved {save_baseline(args.save, now)}")
+    slow = [name for name, value in ratio.items() if value > args.limit]
+    if slow:
+        print(f"slower than {args.limit} x {args.baseline}: {', '.join(slow)}")
+    return 1 if slow else 0
+
+
+def _sample(call: Callable[[], object], repeats: int) -> float:
+    """Seconds per call."""
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+if __name__ == "__main__":
+    sys.exit(main())
