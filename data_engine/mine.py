@@ -10,13 +10,11 @@ import numpy as np
 
 from data_engine.config import MineConfig
 from data_engine.descriptor import describe
-from data_engine.rules import REAL_LOG_RULES, RULES, Finding
+from data_engine.rules import REAL, REAL_LOG_RULES, RULES, Finding
 from drive.contracts import BadCase, DriveLog, LogMeta
 from drive.contracts.engine import Source
 from drive.files import sha256_json
 from drive.logs import Fault, find_faults
-
-REAL = "real world"
 
 
 @dataclass(frozen=True)

@@ -88,9 +88,8 @@ def run_night(night: Night) -> dict[str, Any]:
         dump_config(night.config, night.folder / CONFIG)
         with PeakMemory() as memory:
             done = run_stages(night)
-            summary = summarize(night, done)
+            summary = summarize(night, done, memory.peak_gb)
             write_report(night, summary)
-        summary["peak_memory_gb"] = round(memory.peak_gb, 2)
         steps.log_run(night, summary)
         write_json(night.folder / SUMMARY, summary)  # last: its presence means finished
         return summary
@@ -134,9 +133,10 @@ def preflight(night: Night) -> None:
     """
     from data_engine.suites import gate_suite, tonight_suite
     from drive.model import model_folder
+    from sim.runner import preflight as check_towns
 
-    tonight_suite(night.config, night.date)
-    gate_suite(night.config)
+    for suite in (tonight_suite(night.config, night.date), gate_suite(night.config)):
+        check_towns(suite, night.config.drive.carla)
     model_folder(night.config.base_model)
     replay = night.config.curate.replay
     if replay is not None and not Path(replay).is_dir():

@@ -11,6 +11,7 @@ import numpy as np
 from data_engine.config import ReportConfig
 from data_engine.gate import REASONS
 from data_engine.mine import clock, load_cases, nearest_plan
+from data_engine.rules import REAL
 from data_engine.store import DriveRef, collect
 from drive.contracts import BadCase, DriveLog
 from drive.files import read_json, write_atomic
@@ -167,7 +168,7 @@ def _labels(summary: Mapping[str, Any], drives: Iterable[DriveRef]) -> list[str]
         labels.add(ref.meta.simulator)
         if ref.meta.image_kind == "rendered":
             labels.add("images: rendered")
-        if ref.meta.simulator == "real world":
+        if ref.meta.simulator == REAL:
             labels.add("route hints of real logs: oracle command")
     labels.add(summary["drive"]["protocol"])
     return sorted(labels)

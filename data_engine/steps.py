@@ -18,13 +18,13 @@ from data_engine.gate import decide
 from data_engine.mine import kinds_by_source, load_cases, mine
 from data_engine.night import Night, earlier_nights
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
+from data_engine.rules import REAL
 from data_engine.sources import ingest
 from data_engine.store import DriveRef, collect
 from data_engine.suites import tonight_suite
 from drive.contracts import DriveLog, Manifest, ManifestEntry, Policy
 from drive.files import read_json, write_json
 
-REAL = "real world"
 LOGS = "logs"
 
 
@@ -100,7 +100,8 @@ def mine_cases(night: Night, out: Path) -> Mapping[str, Any]:
         "starts_us": dict(found.starts_us),
         "cases": len(found.cases),
         "kinds": kinds_by_source(found.cases),
-        "faults": len(found.faults),
+        "faults": sum(fault["level"] == "fault" for fault in found.faults),
+        "notes": sum(fault["level"] == "note" for fault in found.faults),
         "skipped": dict(found.skipped),
     }
 

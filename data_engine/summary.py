@@ -19,8 +19,8 @@ from drive.files import read_json
 PROMOTED, REFUSED, NOTHING = "promoted", "refused", "nothing to do"
 
 
-def summarize(night: Night, done: Mapping[str, Done]) -> dict[str, Any]:
-    """Summary of a night whose stages are done."""
+def summarize(night: Night, done: Mapping[str, Done], peak_memory_gb: float) -> dict[str, Any]:
+    """Summary of a night whose stages are done; the memory peak is that of this run."""
     curated, promoted = done["curate"].report, done.get("promote")
     decision = str(promoted.report["decision"]) if promoted else NOTHING
     reasons = dict(promoted.report["reasons"]) if promoted else {"nothing_to_do": curated["nothing"]}
@@ -54,7 +54,7 @@ def summarize(night: Night, done: Mapping[str, Done]) -> dict[str, Any]:
                 "code": code_version(),
             },
             "seconds": {name: stage.seconds for name, stage in done.items()},
-            "peak_memory_gb": None,
+            "peak_memory_gb": round(peak_memory_gb, 2),
         }
     )
     return summary

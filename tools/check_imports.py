@@ -7,7 +7,7 @@ import importlib
 import re
 import sys
 
-PACKAGES = ("numpy", "cv2", "carla", "torch", "shapely", "pyarrow", "duckdb", "matplotlib", "PIL", "sklearn")
+PACKAGES = ("numpy", "cv2", "carla", "torch", "shapely", "pyarrow", "matplotlib", "PIL", "sklearn")
 DEBIAN_PACKAGE = {
     "libGL.so.1": "libgl1",
     "libgthread-2.0.so.0": "libglib2.0-0",

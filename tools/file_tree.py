@@ -36,7 +36,7 @@ def lines(folder: Path, depth: int) -> list[str]:
     for path in sorted(folder.glob("*.py")):
         if path.name != "__init__.py":
             found.append(f"{indent}  {path.name:<{COLUMN - len(indent) - 2}}{summary(path)}")
-    for path in sorted(p for p in folder.iterdir() if (p / "__init__.py").exists()):
+    for path in sorted(p for p in folder.iterdir() if any(p.glob("*.py"))):
         found += lines(path, depth + 1)
     return found
 

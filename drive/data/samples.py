@@ -5,11 +5,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drive.contracts import F32, I32, I64, U8, DriveLog
 from drive.data.camera import CameraSpec, conform
 from drive.geometry.commands import classify
 
+Batch = dict[str, NDArray[Any]]
 NO_LIGHT = 3
 MAX_DISTANCE_M = 60.0
 _CHANGE_WEIGHT = 3.0

@@ -204,7 +204,8 @@ def _spike(moved: F64, reported: F64, dt_s: F64) -> Bool:
 def _speed_faults(log: DriveLog, moved: F64, reported: F64, dt_s: F64, usable: Bool) -> list[Fault]:
     """Reported speed is wrong where the ways before and after a row contradict it in the same sense.
 
-    Where one of the two ways is not usable (the ends of a drive, a jump), the other one decides.
+    Where the way before is not usable (the first row, after a jump) the way after decides; never the other way
+    round, because a drive often ends with a collision.
     """
     excess = moved - np.stack([reported[1:], reported[:-1]])  # way before row i + 1, way after row i
     slack = (
@@ -212,7 +213,7 @@ def _speed_faults(log: DriveLog, moved: F64, reported: F64, dt_s: F64, usable: B
     )
     sense = np.where(usable, np.sign(excess) * (np.abs(excess) > slack), np.nan)
     before, after = np.append(np.nan, sense[0]), np.append(sense[1], np.nan)
-    both = np.where(np.isnan(before), after, np.where(np.isnan(after) | (after == before), before, 0.0))
+    both = np.where(np.isnan(before), after, np.where(after == before, before, 0.0))
     rows = np.flatnonzero(np.nan_to_num(both))
     out = _faults(log, "speed_mismatch", "ego", rows[rows > 0], rows[rows > 0], "speed contradicts the poses")
     ego = log.ego

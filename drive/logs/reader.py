@@ -38,7 +38,8 @@ def read_meta(folder: Path) -> LogMeta:
         return LogMeta(**columns.read_metadata(folder / f"{SCENE}.arrow")["metadata"]["meta"])
     about = columns.read_metadata(folder / f"{SYNC}.arrow")
     front = folder / f"{CAMERA_KEYS['front']}.arrow"
-    images = front.exists() and columns.row_count(front) == columns.row_count(folder / f"{SYNC}.arrow")
+    sync = columns.open_table(folder / f"{SYNC}.arrow") if front.exists() else None
+    images = sync is not None and (columns.row_index(sync, CAMERA_KEYS["front"]) >= 0).all()
     return LogMeta(
         log_id=folder.name,
         dataset=about["dataset"],

@@ -265,10 +265,24 @@ def _speed_limit(town: str) -> float:
 def _with_front_camera(folder: Path, plans: PlanSteps, rows: I64, about: dict[str, Any]) -> PlanSteps:
     path = folder / f"{CAMERA_KEYS['front']}.arrow"
     data = columns.open_table(path)["data"]
-    images = np.stack([_load(data[int(rows[k])].as_py(), path, about) for k in plans.step])
+    sensor_root = Path(about["dataroot"]) if "dataroot" in about else _sensor_root(folder)
+    images = np.stack([_load(data[int(rows[k])].as_py(), path, sensor_root) for k in plans.step])
     return PlanSteps(
         **{**plans.__dict__, "images": {"front": images}, "cameras": {"front": camera_model(path)}}
     )
+
+
+def _sensor_root(folder: Path) -> Path:
+    """Where py123d's settings say that the dataset's sensor files lie; for logs converted elsewhere."""
+    from py123d.common.runtime import get_dataset_paths
+
+    dataset = columns.read_metadata(folder / f"{SYNC}.arrow")["dataset"]
+    root = get_dataset_paths().get_sensor_root(dataset)
+    if root is None:
+        raise UserError(
+            f"{folder}: names image files of {dataset}; set {dataset.upper()}_DATA_ROOT to their folder"
+        )
+    return Path(root)
 
 
 def camera_model(path: Path) -> CameraModel:
@@ -288,12 +302,16 @@ def camera_model(path: Path) -> CameraModel:
     return CameraModel(intrinsics, np.linalg.inv(ego_from_camera), (about["width"], about["height"]))
 
 
-def _load(data: Any, path: Path, about: dict[str, Any]) -> U8:
+def _load(data: Any, path: Path, sensor_root: Path) -> U8:
     if isinstance(data, str):
-        file = Path(about.get("dataroot", ".")) / data
+        file = sensor_root / data
         if not file.is_file():
             raise UserError(f"{file}: image named by {path} is missing; ingest the dataset again")
         data = file.read_bytes()
+    if not isinstance(data, bytes):
+        raise UserError(
+            f"{path}: images are stored as video; convert the dataset with stored or named images"
+        )
     image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if image is None:
         raise UserError(f"{path}: damaged image; check the dataset and ingest it again")

@@ -13,7 +13,7 @@ AGAINST_HALF_M, AGAINST_FULL_M, AGAINST_S = 2.0, 6.0, 1.0
 OFF_CENTRE_M, OFF_CENTRE_S = 0.5, 2.0
 NEARBY_M = 12.0
 ROUTE_AHEAD_M = 150.0
-CHUNK = 2_000_000
+CHUNK = 250_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class _Segments:
     step: F64
     half_m: F64
     in_junction: Bool
-    heading: F64
 
 
 def lane_terms(pose: F64, ego_size: EgoSize, lanes: Lanes, dt_s: float) -> dict[str, F64]:
@@ -80,13 +79,13 @@ def along(xy: F64, route: F64) -> F64:
     start, step = route[:-1], np.diff(route, axis=0)
     length = np.hypot(step[:, 0], step[:, 1])
     begin = np.append(0.0, np.cumsum(length)[:-1])
-    distance, share = _project(np.zeros((1, 2)), start, step)
-    distance = np.where(step[:, 0] >= 0, distance[0], distance[0] + NEARBY_M)
-    here = begin[distance.argmin()] + share[0, distance.argmin()] * length[distance.argmin()]
+    square, share = _project(np.zeros((1, 2)), start, step)
+    own = int(np.where(step[:, 0] >= 0, square[0], square[0] + NEARBY_M**2).argmin())
+    here = begin[own] + share[0, own] * length[own]
     use = (begin + length >= here - 5.0) & (begin <= here + ROUTE_AHEAD_M)
     points = xy.reshape(-1, 2)
-    distance, share = _project(points, start[use], step[use])
-    best = distance.argmin(1)
+    square, share = _project(points, start[use], step[use])
+    best = square.argmin(1)
     reached = begin[use][best] + share[np.arange(len(points)), best] * length[use][best]
     return np.asarray((reached - here).reshape(xy.shape[:-1]))
 
@@ -103,7 +102,6 @@ def _near_segments(lanes: Lanes, points: F64) -> _Segments:
         step=step[use],
         half_m=lanes.width_m[lane].astype(np.float64) / 2,
         in_junction=lanes.in_junction[lane],
-        heading=np.arctan2(step[use][:, 1], step[use][:, 0]),
     )
 
 
@@ -114,16 +112,15 @@ def _inside_any(points: F64, near: _Segments, reach_m: F64) -> Bool:
         return out
     rows = max(1, CHUNK // len(near.start))
     for i in range(0, len(points), rows):
-        distance, _ = _project(points[i : i + rows], near.start, near.step)
-        out[i : i + rows] = (distance <= reach_m).any(1)
+        square, _ = _project(points[i : i + rows], near.start, near.step)
+        out[i : i + rows] = (square <= reach_m**2).any(1)
     return out
 
 
 def _side(pose: F64, near: _Segments) -> tuple[Bool, F64]:
     """Is each pose (Q, 3) only in lanes leading the other way, and how far off the nearest fitting one?
 
-    In a junction nothing is against the direction and the offset is 0; off all lanes the offset is that to
-    the nearest one.
+    In a junction nothing is against the direction and the offset is 0; where no lane fits it is infinite.
     """
     against, off = np.zeros(len(pose), bool), np.full(len(pose), np.inf)
     if not len(near.start):
@@ -131,23 +128,25 @@ def _side(pose: F64, near: _Segments) -> tuple[Bool, F64]:
     rows = max(1, CHUNK // len(near.start))
     for i in range(0, len(pose), rows):
         part = pose[i : i + rows]
-        distance, _ = _project(part[:, :2], near.start, near.step)
-        inside = distance <= near.half_m
-        fits = np.cos(part[:, 2, None] - near.heading) > 0
+        square, _ = _project(part[:, :2], near.start, near.step)
+        inside = square <= near.half_m**2
+        fits = np.cos(part[:, 2, None]) * near.step[:, 0] + np.sin(part[:, 2, None]) * near.step[:, 1] > 0
         crossing = (inside & near.in_junction).any(1)
         against[i : i + rows] = inside.any(1) & ~(inside & fits).any(1) & ~crossing
-        fitting = np.where(fits, distance, distance + NEARBY_M).min(1)
-        off[i : i + rows] = np.where(crossing, 0.0, fitting)
+        nearest = np.sqrt(np.where(fits, square, np.inf).min(1))
+        off[i : i + rows] = np.where(crossing, 0.0, nearest)
     return against, off
 
 
 def _project(points: F64, start: F64, step: F64) -> tuple[F64, F64]:
-    """Distances of points (Q, 2) to segments (S, 2), and where on them in [0, 1]; float64 (Q, S) each."""
+    """Squared distances of points (Q, 2) to segments (S, 2), and places on them in [0, 1]; (Q, S) each."""
     gap_x = points[:, 0, None] - start[:, 0]
     gap_y = points[:, 1, None] - start[:, 1]
     square = np.maximum(step[:, 0] ** 2 + step[:, 1] ** 2, 1e-12)
     share = np.clip((gap_x * step[:, 0] + gap_y * step[:, 1]) / square, 0.0, 1.0)
-    return np.hypot(gap_x - share * step[:, 0], gap_y - share * step[:, 1]), share
+    gap_x -= share * step[:, 0]
+    gap_y -= share * step[:, 1]
+    return gap_x * gap_x + gap_y * gap_y, share
 
 
 def _side_of(a: F64, b: F64, point: F64) -> F64:

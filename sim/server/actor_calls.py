@@ -200,7 +200,7 @@ set_green_time, set_yellow_time, set_red_time = light_time(GREEN), light_time(YE
 
 
 def freeze_light(sim: Simulation, actor_id: int, frozen: bool) -> None:
-    """Stop or resume the cycle of a light's controller."""
+    """Stop or resume the cycle of a light's junction."""
     find(sim, actor_id, TrafficLight).frozen = bool(frozen)
     sim.world.changed.add(actor_id)
 

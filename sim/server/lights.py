@@ -35,7 +35,7 @@ def step(groups: Iterable[LightGroup], dt: float) -> list[TrafficLight]:
     changed = []
     for group in groups:
         controller = group.controllers[group.active]
-        if any(light.frozen for light in controller.lights):
+        if any(light.frozen for other in group.controllers for light in other.lights):
             continue
         controller.elapsed_s += dt
         changed += controller.lights

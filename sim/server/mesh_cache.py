@@ -25,7 +25,7 @@ def town_mesh(town: Town) -> Quads:
     digest = hashlib.sha256(f"{VERSION}:{town.xodr}".encode()).hexdigest()[:16]
     path = cache_folder() / "meshes" / f"{town.name}-{digest}.npz"
     try:
-        with np.load(path) as data:
+        with np.load(io.BytesIO(path.read_bytes())) as data:
             return Quads(data["corners"], data["colour"], data["layer"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         quads = build_mesh(town.xodr)

@@ -147,6 +147,14 @@ def stopped_by_a_wall() -> DriveLog:
     return builders.drive_log(builders.along_x(np.minimum(np.arange(60) * 1.0, 30.0)))
 
 
+def ends_with_a_collision() -> DriveLog:
+    """The last row stands although the way to it was driven at 10 m/s."""
+    log = builders.cruise()
+    speed = log.ego.speed_mps.copy()
+    speed[-1] = 0.0
+    return ego_with(log, speed_mps=speed)
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -156,6 +164,7 @@ def stopped_by_a_wall() -> DriveLog:
         builders.lead_braking,
         builders.pedestrian_crossing,
         stopped_by_a_wall,
+        ends_with_a_collision,
     ],
 )
 def test_driving_however_hard_is_no_fault(make: Callable[[], DriveLog]) -> None:

@@ -47,8 +47,11 @@ def test_times_can_be_changed(group: LightGroup, named: dict[str, TrafficLight])
     assert states(named)[0] == YELLOW
 
 
-def test_frozen_light_keeps_its_state(group: LightGroup, named: dict[str, TrafficLight]) -> None:
-    named["a"].frozen = True
+@pytest.mark.parametrize("frozen", ["a", "c"])
+def test_frozen_light_holds_its_junction(
+    group: LightGroup, named: dict[str, TrafficLight], frozen: str
+) -> None:
+    named[frozen].frozen = True
     advance(group, 30.0)
     assert states(named) == [GREEN, GREEN, RED]
 
