@@ -114,7 +114,7 @@ def write_report(night: Night, summary: Mapping[str, Any]) -> Path:
     from data_engine.report import render_report
 
     print("[report] running", flush=True)
-    roots = steps.training_roots(night)
+    roots = steps.log_roots(night)
     return render_report(night.folder, summary, night.config.report, night.folder / REPORT, roots)
 
 

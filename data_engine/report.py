@@ -174,10 +174,10 @@ def _labels(summary: Mapping[str, Any], drives: Iterable[DriveRef]) -> list[str]
     return sorted(labels)
 
 
-def _charts(folder: Path, summary: Mapping[str, Any]) -> dict[str, str]:
+def _charts(folder: Path, summary: Mapping[str, Any]) -> dict[str, str | None]:
     from drive.viz import plots
 
-    charts: dict[str, str] = {}
+    charts: dict[str, str | None] = dict.fromkeys(("histogram", "training", "intervals", "routes"))
     curated = summary["curated"]
     if curated["before"]:
         charts["histogram"] = png_uri(plots.before_after(curated["before"], curated["after"]))

@@ -20,7 +20,7 @@ from data_engine.night import Night, earlier_nights
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
 from data_engine.rules import REAL
 from data_engine.sources import ingest
-from data_engine.store import DriveRef, collect
+from data_engine.store import DriveRef, collect, link
 from data_engine.suites import tonight_suite
 from drive.contracts import DriveLog, Manifest, ManifestEntry, Policy
 from drive.files import read_json, write_json
@@ -149,14 +149,14 @@ def measured_routes(night: Night) -> set[str]:
     return found
 
 
-def training_roots(night: Night) -> list[Path]:
-    """Log folders that a manifest may refer to, tonight's first."""
+def log_roots(night: Night) -> list[Path]:
+    """Log folders of tonight's drives and of the replay, tonight's first."""
     roots = [night.folder / "drive" / LOGS, *ingested(night), *replay_roots(night)]
     return [root for root in roots if root.is_dir()]
 
 
 def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
-    """Turn the cases into a manifest of planning steps to train on."""
+    """Turn the cases into a manifest, and show the drives it refers to as one log folder."""
     champion = read_json(model_folder(night, "champion") / "meta.json")
     tonight, replay = tonight_drives(night), collect(replay_roots(night))
     known, measured = {ref.meta.log_id for ref in tonight}, measured_routes(night)
@@ -174,6 +174,8 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
     write_json(out / "manifest.json", made.manifest)
     windows = {"trained": made.trained, "siblings": made.siblings, "held_out_routes": made.held_out_routes}
     write_json(out / "windows.json", windows)
+    used = {entry.log_id for entry in made.manifest.entries}
+    link([ref for ref in collect(log_roots(night)) if ref.meta.log_id in used], out / LOGS)
     return {
         "id": made.manifest.manifest_id,
         "nothing": made.nothing,
@@ -202,7 +204,7 @@ def finetune_champion(night: Night, out: Path) -> Mapping[str, Any]:
         night.config.finetune,
         model_folder(night, "champion"),
         load_manifest(night.folder / "curate" / "manifest.json"),
-        training_roots(night),
+        night.folder / "curate" / LOGS,
         out / "train",
     )
     if not (out / "model").exists():

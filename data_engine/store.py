@@ -1,11 +1,13 @@
 """Drives from several log folders as one collection."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from drive.contracts import DriveLog, LogMeta
 from drive.logs import list_drives, read_drive
+from drive.logs.layout import find_log
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,12 @@ def collect(roots: Iterable[Path]) -> list[DriveRef]:
             for meta in list_drives(root):
                 found.setdefault(meta.log_id, DriveRef(root, meta))
     return [found[key] for key in sorted(found)]
+
+
+def link(refs: Iterable[DriveRef], root: Path) -> None:
+    """Make `root` a log folder that shows exactly these drives: relative links, no copies."""
+    for ref in refs:
+        source = find_log(ref.root, ref.meta.log_id).resolve()
+        place = root / source.parent.name / source.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(os.path.relpath(source, place.parent.resolve()), place)

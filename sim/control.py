@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drive.contracts import DT_S, F64
+from drive.contracts import DT_S, F32, F64
 from drive.geometry.se2 import to_local, to_world
 from sim.expert import MAX_STEER_RAD, WHEELBASE_M
 
@@ -41,7 +41,7 @@ class VehicleGains:
 
 @dataclass(frozen=True)
 class Pedals:
-    """One control: throttle and brake in [0, 1], steer in [-1, 1], positive to the LEFT (ours, not CARLA's)."""
+    """One control: throttle and brake in [0, 1], steer in [-1, 1], positive to the LEFT (not as in CARLA)."""
 
     throttle: float
     brake: float
@@ -59,8 +59,8 @@ class Tracker:
         self._integral_mps2 = 0.0
         self.unusable_plans = 0
 
-    def set_plan(self, pose_ego: F64, ego_world: F64, t_s: float) -> bool:
-        """Take over a plan (T, 3) made at pose `ego_world`; a non-finite one means braking. Returns its usability."""
+    def set_plan(self, pose_ego: F32 | F64, ego_world: F64, t_s: float) -> bool:
+        """Take over a plan (T, 3) made at pose `ego_world`; a non-finite one means braking and False."""
         if not np.isfinite(pose_ego).all():
             self._path_world = None
             self.unusable_plans += 1

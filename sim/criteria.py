@@ -72,8 +72,8 @@ class Criteria:
 
         Args:
             scene: Ground truth now.
-            way_ahead_m: How far the expert would drive in the next 4 s; standing still although the way is free
-                is blocked after 20 s, standing still at all after 90 s.
+            way_ahead_m: How far the expert would drive in the next 4 s; standing still although the way is
+                free is blocked after 20 s, standing still at all after 90 s.
         """
         if self._last is not None:
             self._red_light(self._last, scene)
@@ -86,7 +86,9 @@ class Criteria:
         standing = abs(scene.ego.speed_mps) < STANDING_MPS
         self._standing_s = self._standing_s + self.tick_s if standing else 0.0
         free = standing and way_ahead_m > FREE_WAY_M
-        self._standing_free_s = 0.0 if not standing else self._standing_free_s + (self.tick_s if free else 0.0)
+        self._standing_free_s = (
+            0.0 if not standing else self._standing_free_s + (self.tick_s if free else 0.0)
+        )
         self.ended = self._end(scene)
         return self.ended
 
@@ -114,7 +116,9 @@ class Criteria:
             if crossed and stop.s_m not in self._passed and abs(scene.lateral_m) < DEVIATION_M:
                 self._passed.add(stop.s_m)
                 if light == RED and scene.ego.speed_mps > 0.3:
-                    self._add("red_light", scene.t_s, f"crossed the stop line of light {stop.light_id} on red")
+                    self._add(
+                        "red_light", scene.t_s, f"crossed the stop line of light {stop.light_id} on red"
+                    )
 
     def _lanes(self, scene: Situation) -> None:
         reason = self._outside_reason(scene)
@@ -154,9 +158,10 @@ class Criteria:
         self._close_outside()
         for contact in contacts:
             kind = kind_of(contact.other_type, 0.0)
-            key = {AgentKind.PEDESTRIAN: "collisions_pedestrian", AgentKind.OBSTACLE: "collisions_layout"}.get(
-                kind, "collisions_vehicle"
-            )
+            key = {
+                AgentKind.PEDESTRIAN: "collisions_pedestrian",
+                AgentKind.OBSTACLE: "collisions_layout",
+            }.get(kind, "collisions_vehicle")
             detail = f"hit {contact.other_type} with id={contact.other_id}"
             self._add(key, (contact.frame - first_frame) * self.tick_s, detail)
         self.events.sort(key=lambda e: (e.t_us, e.kind, e.detail))

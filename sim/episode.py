@@ -8,6 +8,7 @@ import numpy as np
 from drive.contracts import (
     DT_S,
     F32,
+    F64,
     U8,
     DriveLog,
     Event,
@@ -20,7 +21,7 @@ from drive.contracts import (
 from drive.geometry.se2 import resample_poses, to_local
 from sim.control import Tracker
 from sim.criteria import Criteria, time_limit_s
-from sim.expert import ExpertPlan, plan_expert
+from sim.expert import plan_expert
 from sim.frames import CAMERA, front_camera
 from sim.recording import Recorder, outcome, road_patch
 from sim.routes import RouteSpec
@@ -34,6 +35,7 @@ SETTLE_S = 0.05
 TAKE_OVER_M = 2.2
 TAKE_OVER_STUCK_S = 8.0
 TAKE_OVER_PLANS = 15
+CLEAR_TO_DISPLACE_M = 12.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class _Drive:
     recorder: Recorder
     rng: np.random.Generator
     trail_t: list[float] = field(default_factory=list)
-    trail: list[np.ndarray] = field(default_factory=list)
+    trail: list[F64] = field(default_factory=list)
     way_ahead_m: float = 0.0
     plans: int = 0
     split_brain: int = 0
@@ -97,7 +99,12 @@ class _Drive:
 
 
 def drive_route(
-    address: Address, spec: RouteSpec, policy: Policy | None, options: DriveOptions, driver: str, simulator: str
+    address: Address,
+    spec: RouteSpec,
+    policy: Policy | None,
+    options: DriveOptions,
+    driver: str,
+    simulator: str,
 ) -> DriveReport:
     """Drive one route on a server.
 
@@ -120,7 +127,13 @@ def drive_route(
     with Session(address, spec, camera) as session:
         criteria = Criteria(session.map, time_limit_s(spec.length_m, len(session.lights.stops)), TICK_S)
         drive = _Drive(
-            options, policy, session, Tracker(session.gains()), criteria, Recorder(), np.random.default_rng([spec.seed, 5])
+            options,
+            policy,
+            session,
+            Tracker(session.gains()),
+            criteria,
+            Recorder(),
+            np.random.default_rng([spec.seed, 5]),
         )
         ended = _loop(drive, began)
         time.sleep(SETTLE_S)  # collision events travel on their own connection
@@ -160,7 +173,9 @@ def _loop(drive: _Drive, began: float) -> str:
         if ended is not None:
             return ended
         if time.monotonic() - began > drive.options.wall_limit_s:
-            raise TimeoutError(f"{session.spec.route_id}: no end after {drive.options.wall_limit_s:.0f} s of wall time")
+            raise TimeoutError(
+                f"{session.spec.route_id}: no end after {drive.options.wall_limit_s:.0f} s of wall time"
+            )
         pedals = drive.tracker.control(scene.ego.pose_world, scene.ego.speed_mps, scene.t_s, TICK_S)
         session.control(pedals.throttle, pedals.brake, pedals.steer)
         session.walk(scene)
@@ -218,7 +233,7 @@ def _at_dt(plan: Plan) -> F32:
 
 
 def _history(drive: _Drive, scene: Situation) -> F32:
-    """Past poses at 2 Hz in the current ego frame; before the start (or a displacement) straight on as now."""
+    """Past poses at 2 Hz in the current ego frame; before the start (or a displacement) straight as now."""
     t = np.array(drive.trail_t)
     wanted = scene.t_s + np.array(HISTORY_S)
     local = to_local(np.array(drive.trail), scene.ego.pose_world)
@@ -245,6 +260,9 @@ def _perturb(drive: _Drive, scene: Situation) -> None:
     """Displace the ego now and then, so that labels show how to come back."""
     rng = drive.rng
     if drive.options.perturb <= 0 or rng.random() >= drive.options.perturb or scene.ego.speed_mps < 0.5:
+        return
+    near = scene.agents.pose_world[:, :2] - scene.ego.pose_world[:2]
+    if (np.hypot(near[:, 0], near[:, 1]) < CLEAR_TO_DISPLACE_M).any():
         return
     lateral = float(np.clip(rng.normal(0, 0.6), -1.4, 1.4))
     yaw = float(np.clip(rng.normal(0, 0.08), -0.25, 0.25))
@@ -275,5 +293,3 @@ def _log(
     road = road_patch(session.map, session.route, session.lights.lines_world)
     together = tuple(sorted((*events, *drive.marks), key=lambda e: (e.t_us, e.kind)))
     return drive.recorder.log(meta, session.route, road, together)
-
-

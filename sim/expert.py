@@ -1,11 +1,13 @@
 """The privileged expert: from any state, the trajectory a good driver would take along the route.
 
-IDM towards the vehicle ahead, stops at red and yellow lights, yields to crossing traffic and walkers, pure pursuit of
-the lane centre by a kinematic bicycle. Its plan is both how the expert drives and the label of every recorded step.
+IDM towards the vehicle ahead, stops at red and yellow lights, yields to crossing traffic and walkers, pure
+pursuit of the lane centre by a kinematic bicycle. Its plan is both how the expert drives and the label of
+every recorded step.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,7 @@ FAR_M = 60.0
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Something the front bumper must stay behind: arc length of its near end, and its speed along the route."""
+    """Something the front bumper must stay behind: arc length of its near end, speed along the route."""
 
     s_m: float
     speed_mps: float
@@ -47,7 +49,7 @@ class ExpertPlan:
     Attributes:
         pose_ego: float32 (40, 3), as drive.contracts.Trajectory.
         command: int32 (2,), Lateral and Longitudinal of that trajectory.
-        aux: float32 (3,), [light 0 red 1 yellow 2 green 3 none, distance to the stop line m, gap to the lead m].
+        aux: float32 (3,), [light 0 red 1 yellow 2 green 3 none, distance to stop line m, gap to lead m].
     """
 
     pose_ego: F32
@@ -58,7 +60,7 @@ class ExpertPlan:
 def plan_expert(scene: Situation) -> ExpertPlan:
     """Plan from the current state; a pure function of the scene."""
     leads = on_path(scene)
-    crossing = [] if scene.route is None else conflicts(scene, leads)
+    crossing = conflicts(scene, leads)
     obstacles = leads + crossing + red_lights(scene)
     pose_world, _ = rollout(scene, obstacles)
     pose_ego = to_local(pose_world, scene.ego.pose_world).astype(np.float32)
@@ -78,7 +80,7 @@ def _aux(scene: Situation, gap_m: float) -> F32:
     return np.array([state, min(distance, FAR_M), min(max(gap_m, 0.0), FAR_M)], np.float32)
 
 
-def footprint(scene: Situation, poses: F64, sizes: F64) -> tuple[F64, F64, F64]:
+def footprint(scene: Situation, poses: F64, sizes: Any) -> tuple[F64, F64, F64]:
     """Where boxes lie relative to the route ahead.
 
     Args:
@@ -87,8 +89,8 @@ def footprint(scene: Situation, poses: F64, sizes: F64) -> tuple[F64, F64, F64]:
         sizes: (B, 2).
 
     Returns:
-        s_low, s_high (B,): extent along the route [m]; sideways (B,): smallest distance of the box from the route's
-        centre line [m], 0 if it covers it, inf if it is not beside the part ahead.
+        s_low, s_high (B,): extent along the route [m]; sideways (B,): smallest distance of the box from the
+        route's centre line [m], 0 if it covers it, inf if it is not beside the part ahead.
     """
     first = max(0, int(scene.s_m))
     path = scene.route.pose_world[first : first + LOOK_AHEAD_M]
@@ -140,18 +142,22 @@ def conflicts(scene: Situation, leads: list[Obstacle]) -> list[Obstacle]:
     if not len(boxes):
         return []
     who = rows[:, 0].astype(int)
-    near = np.hypot(boxes[:, 0] - scene.ego.pose_world[0], boxes[:, 1] - scene.ego.pose_world[1]) < LOOK_AHEAD_M
+    near = (
+        np.hypot(boxes[:, 0] - scene.ego.pose_world[0], boxes[:, 1] - scene.ego.pose_world[1]) < LOOK_AHEAD_M
+    )
     boxes, rows, who = boxes[near], rows[near], who[near]
     if not len(boxes):
         return []
-    s_low, s_high, sideways = footprint(scene, boxes, agents.size_m[who].astype(np.float64))
+    s_low, s_high, sideways = footprint(scene, boxes, agents.size_m[who])
     walker = agents.kind[who] == AgentKind.PEDESTRIAN
     hit = (sideways < CORRIDOR_M + np.where(walker, WALKER_EXTRA_M, 0.0)) & np.isfinite(s_low)
     _, travelled = rollout(scene, leads)
     found = []
     for key in sorted({(int(a), int(p)) for a, p in rows[hit][:, [0, 2]]}):
         rowset = hit & (who == key[0]) & (rows[:, 2] == key[1])
-        obstacle = _yield_to(scene, key[0], rows[rowset, 1], s_low[rowset], s_high[rowset], boxes[rowset], travelled)
+        obstacle = _yield_to(
+            scene, key[0], rows[rowset, 1], s_low[rowset], s_high[rowset], boxes[rowset], travelled
+        )
         if obstacle is not None:
             found.append(obstacle)
     return found
@@ -199,7 +205,7 @@ def red_lights(scene: Situation) -> list[Obstacle]:
 
 
 def idm(speed: float, wanted: float, nose_m: float, t_s: float, obstacles: list[Obstacle]) -> float:
-    """Intelligent Driver Model acceleration [m/s^2] in [-6, 1.8] at time t_s, obstacles moving on steadily."""
+    """Acceleration [m/s^2] of the Intelligent Driver Model, in [-6, 1.8]; obstacles move on steadily."""
     if speed < wanted:
         best = ACCEL_MPS2 * (1 - (speed / max(wanted, 0.1)) ** 4)
     else:

@@ -1,8 +1,8 @@
 """The one place where CARLA's left-handed degrees become our right-handed radians.
 
-CARLA: x forward/east, y to the right/south, yaw clockwise in degrees. Ours (drive.contracts.arrays): y to the left/
-north, yaw counter-clockwise in radians. A vehicle's CARLA position is its box centre on the ground, ours is the rear
-axle of the ego and the box centre of everybody else.
+CARLA: x forward/east, y to the right/south, yaw clockwise in degrees. Ours (drive.contracts.arrays): y to the
+left/north, yaw counter-clockwise in radians. A vehicle's CARLA position is its box centre on the ground, ours
+is the rear axle of the ego and the box centre of everybody else.
 """
 
 import math
@@ -43,7 +43,9 @@ def location(x_m: float, y_m: float, z_m: float = 0.0) -> carla.Location:
 def transform(pose_world: Any, z_m: float) -> carla.Transform:
     """Our world pose at height z_m as a carla.Transform."""
     x, y, yaw = pose_to_carla(pose_world)
-    return carla.Transform(carla.Location(x=x, y=y, z=float(z_m)), carla.Rotation(pitch=0.0, yaw=yaw, roll=0.0))
+    return carla.Transform(
+        carla.Location(x=x, y=y, z=float(z_m)), carla.Rotation(pitch=0.0, yaw=yaw, roll=0.0)
+    )
 
 
 def vector(x: float, y: float, z: float = 0.0) -> carla.Vector3D:

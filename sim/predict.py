@@ -83,12 +83,15 @@ def boxes_ahead(agents: Agents) -> tuple[F64, F64]:
 def _rising(speed: float, top: float) -> F64:
     until = (top - speed) / RISE_MPS2
     t = np.minimum(TIMES_S, until)
-    return speed * t + 0.5 * RISE_MPS2 * t**2 + top * np.maximum(TIMES_S - until, 0)
+    reached: F64 = speed * t + 0.5 * RISE_MPS2 * t**2 + top * np.maximum(TIMES_S - until, 0)
+    return reached
 
 
 def _straight(pose: F64, reach_m: float) -> F64:
     steps = np.array([0.0, max(reach_m, 0.1)])
-    return np.stack([pose[0] + steps * math.cos(pose[2]), pose[1] + steps * math.sin(pose[2]), np.full(2, pose[2])], -1)
+    return np.stack(
+        [pose[0] + steps * math.cos(pose[2]), pose[1] + steps * math.sin(pose[2]), np.full(2, pose[2])], -1
+    )
 
 
 def _along(path: F64, distance_m: F64) -> F64:

@@ -1,6 +1,7 @@
 """Collects what happens during a drive and turns it into a drive.contracts.DriveLog."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import carla
 import numpy as np
@@ -11,7 +12,6 @@ from drive.contracts import (
     F64,
     STEPS,
     U8,
-    AgentKind,
     AgentTracks,
     DriveLog,
     EgoTrack,
@@ -53,7 +53,7 @@ class Recorder:
         self.agents.append(agents)
 
     def add_plan(self, image: U8 | None, hint: RouteHint, label: ExpertPlan, plan: Plan | None) -> None:
-        """Record one planning step at the newest 10 Hz row; plan None means the expert's own plan drives."""
+        """Record one planning step at the newest 10 Hz row; without a plan the expert's own one drives."""
         self.steps.append(len(self.times_s) - 1)
         if image is not None:
             self.images.append(image)
@@ -64,7 +64,9 @@ class Recorder:
         else:
             chosen = _fixed_length(plan.best.pose_ego)
             split = "split_brain" in plan.flags
-            command = (int(plan.command.lateral), int(plan.command.longitudinal)) if plan.command else (-1, -1)
+            command = (
+                (int(plan.command.lateral), int(plan.command.longitudinal)) if plan.command else (-1, -1)
+            )
         self.plans.append((chosen, command, split))
 
     def log(self, meta: LogMeta, route: Route, road: RoadPatch, events: tuple[Event, ...]) -> DriveLog:
@@ -120,7 +122,9 @@ class Recorder:
             images=images,
             cameras={CAMERA: front_camera()} if images else {},
             turn=np.array([int(h.turn) for h in self.hints], np.int32),
-            target_points_ego=np.array([h.target_points_ego for h in self.hints], np.float32).reshape(d, 2, 2),
+            target_points_ego=np.array([h.target_points_ego for h in self.hints], np.float32).reshape(
+                d, 2, 2
+            ),
             speed_limit_mps=np.array([h.speed_limit_mps for h in self.hints], np.float32),
             provenance="navigation",
             label_ego=np.array([e.pose_ego for e in self.labels], np.float32).reshape(d, STEPS, 3),
@@ -172,7 +176,7 @@ def _lane_pieces(first: carla.Waypoint) -> list[tuple[F64, float]]:
         return []
     cuts = np.linspace(0, lengths[-1], max(1, round(lengths[-1] / (LANE_STEP_M * (LANE_POINTS - 1)))) + 1)
     pieces = []
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts):
         at = np.linspace(low, high, LANE_POINTS)
         piece = np.stack([np.interp(at, lengths, line[:, 0]), np.interp(at, lengths, line[:, 1])], -1)
         pieces.append((piece, float(first.lane_width)))

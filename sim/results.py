@@ -134,7 +134,9 @@ class ResultsFile:
                 "choose another --out or delete it"
             )
         planned = {route.route_id for route in self._suite.routes}
-        self._records = {k: r for k, r in records.items() if k in planned and r["status"] != SIMULATION_CRASHED}
+        self._records = {
+            k: r for k, r in records.items() if k in planned and r["status"] != SIMULATION_CRASHED
+        }
 
     def _set_aside(self, error: BaseException) -> None:
         number = 0
@@ -142,7 +144,10 @@ class ResultsFile:
             number += 1
         os.replace(self.path, kept)
         self.damaged = kept
-        print(f"warning: {self.path} was damaged ({error}); kept as {kept}, its routes run again", file=sys.stderr)
+        print(
+            f"warning: {self.path} was damaged ({error}); kept as {kept}, its routes run again",
+            file=sys.stderr,
+        )
 
     @property
     def finished(self) -> set[str]:
@@ -167,11 +172,17 @@ class ResultsFile:
         write_json(
             self.path,
             {
-                "_checkpoint": {"global_record": overall, "progress": [len(records), planned], "records": records},
+                "_checkpoint": {
+                    "global_record": overall,
+                    "progress": [len(records), planned],
+                    "records": records,
+                },
                 "entry_status": "Finished" if len(records) == planned else "Started",
                 "eligible": False,
                 "labels": list(LABELS),
-                "values": [overall["scores_mean"][k] for k in ("score_composed", "score_route", "score_penalty")]
+                "values": [
+                    overall["scores_mean"][k] for k in ("score_composed", "score_route", "score_penalty")
+                ]
                 + [overall["success_rate"]],
                 "sensors": ["carla_camera"],
                 "nightdrive": {
@@ -216,7 +227,7 @@ def global_record(records: Sequence[Mapping[str, Any]], planned: int) -> dict[st
     counts = {key: sum(len(r["infractions"][key]) for r in records) for key in KEYS}
 
     def mean(key: str) -> float:
-        return round(sum(r["scores"][key] for r in records) / planned, 6)
+        return float(round(sum(r["scores"][key] for r in records) / planned, 6))
 
     return {
         "planned": planned,

@@ -85,7 +85,9 @@ class Route:
         """Distance from start to goal."""
         return self.goal_m - self.start_m
 
-    def locate(self, pose_world: tuple[float, float, float], near_m: float, window_m: int = 20) -> tuple[float, float]:
+    def locate(
+        self, pose_world: tuple[float, float, float], near_m: float, window_m: int = 20
+    ) -> tuple[float, float]:
         """Project a pose on the route.
 
         Args:
@@ -111,7 +113,9 @@ class Route:
         i = int(s)
         a, b = self.pose_world[i], self.pose_world[i + 1]
         f = s - i
-        return np.array([a[0] + f * (b[0] - a[0]), a[1] + f * (b[1] - a[1]), wrap(a[2] + f * wrap(b[2] - a[2]))])
+        return np.array(
+            [a[0] + f * (b[0] - a[0]), a[1] + f * (b[1] - a[1]), wrap(a[2] + f * wrap(b[2] - a[2]))]
+        )
 
     def hint(self, pose_world: F64, s_m: float) -> RouteHint:
         """What a navigation system says at arc length s_m to an ego at pose_world (rear axle)."""
@@ -143,14 +147,16 @@ def town_map(name: str, opendrive: str) -> carla.Map:
 
 
 def build_route(carla_map: carla.Map, spec: RouteSpec, speeds_mps: dict[int, float] | None = None) -> Route:
-    """Find the route of a spec: the first of up to 300 seeded walks over the lane graph that has the full length.
+    """Find the route of a spec: the first of up to 300 seeded walks over the lane graph with the full length.
 
     Walks with a left or right turn are preferred. Raises UserError if the town has no lane path that long.
     """
     if speeds_mps is None:
         speeds_mps = road_speeds_mps(carla_map.to_opendrive())
     rng = np.random.default_rng([zlib.crc32(spec.town.encode()), spec.seed])
-    starts = [w for w, _ in carla_map.get_topology() if not w.is_junction and w.lane_type == carla.LaneType.Driving]
+    starts = [
+        w for w, _ in carla_map.get_topology() if not w.is_junction and w.lane_type == carla.LaneType.Driving
+    ]
     plain: Route | None = None
     for _ in range(300):
         walk = _walk(starts, round(spec.length_m) + RUN_UP_M + RUN_OFF_M, rng)
@@ -162,12 +168,14 @@ def build_route(carla_map: carla.Map, spec: RouteSpec, speeds_mps: dict[int, flo
             return route
         plain = plain or route
     if plain is None:
-        raise UserError(f"{spec.town}: no route of {spec.length_m:.0f} m found for seed {spec.seed}; use a shorter one")
+        raise UserError(
+            f"{spec.town}: no route of {spec.length_m:.0f} m found for seed {spec.seed}; use a shorter one"
+        )
     return plain
 
 
 def _walk(starts: list[carla.Waypoint], points: int, rng: np.random.Generator) -> list[carla.Waypoint] | None:
-    """Follow lanes for `points` metres from a random start; None if they end, repeat or turn back on themselves."""
+    """Follow lanes for `points` metres from a random start; None if they end, repeat or turn back."""
     first = starts[int(rng.integers(len(starts)))].next(float(rng.uniform(1, 60)))
     if not first or any(w.is_junction for w in first[0].next(float(RUN_UP_M + 8))) or first[0].is_junction:
         return None
@@ -241,7 +249,7 @@ def _turns(pose: F64, junction: Bool) -> I64:
 
 
 def curve_speeds(pose: F64, limit_mps: F64) -> F64:
-    """Speed profile: posted limit, lateral acceleration in curves, and comfortable slowing down before them."""
+    """Speed profile: posted limit, lateral acceleration in curves, comfortable slowing down before them."""
     bend = np.abs(np.convolve(np.gradient(np.unwrap(pose[:, 2])), np.ones(5) / 5, "same")) / STEP_M
     speed = np.minimum(limit_mps, np.sqrt(LATERAL_ACCEL_MPS2 / np.maximum(bend, 1e-4)))
     for i in range(len(speed) - 2, -1, -1):

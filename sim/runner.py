@@ -5,6 +5,7 @@ import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from multiprocessing import connection, get_context
@@ -103,7 +104,9 @@ def preflight(suite: Suite, carla: str | None) -> None:
         try:
             towns, where = towns_on(connect(parse_address(carla))), f"the CARLA server at {carla}"
         except RuntimeError as error:
-            raise UserError(f"--carla {carla}: no answer ({error}); start CARLA 0.9.16 or leave --carla out") from None
+            raise UserError(
+                f"--carla {carla}: no answer ({error}); start CARLA 0.9.16 or leave --carla out"
+            ) from None
     missing = [town for town in suite.towns if town not in towns]
     if missing:
         lost = sum(route.town in missing for route in suite.routes)
@@ -160,11 +163,11 @@ class _Pool:
         return self._assign(_Worker(process, ours))
 
     def _assign(self, worker: _Worker) -> _Worker:
-        worker.task = self._tasks.popleft() if self._tasks else None
-        if worker.task is not None:
-            self._attempts[worker.task.index] += 1
-            worker.deadline = time.monotonic() + worker.task.options.wall_limit_s + GRACE_S
-        worker.pipe.send(worker.task)
+        worker.task = self._tasks.popleft()
+        self._attempts[worker.task.index] += 1
+        worker.deadline = time.monotonic() + worker.task.options.wall_limit_s + GRACE_S
+        with suppress(BrokenPipeError):  # it has died: the next wait sees the end of its pipe
+            worker.pipe.send(worker.task)
         return worker
 
     def _step(self, workers: list[_Worker]) -> list[_Worker]:
@@ -175,7 +178,8 @@ class _Pool:
             if worker.pipe in ready:
                 kept = self._receive(worker)
             elif time.monotonic() > worker.deadline:
-                self._stop(worker)
+                worker.process.kill()
+                worker.process.join(timeout=10)
                 kept = self._replace(worker, "no sign of life within the wall limit")
             else:
                 kept = worker
@@ -198,18 +202,18 @@ class _Pool:
             self._bar.advance(note=f"{payload['route_id']}: {payload['status']}")
         else:
             self._failed(worker.task, payload)
-        self._assign(worker)
-        if worker.task is None:
-            self._stop(worker, wait=True)
-            return None
-        return worker
+        if self._tasks:
+            return self._assign(worker)
+        with suppress(BrokenPipeError):
+            worker.pipe.send(None)
+        self._stop(worker, wait=True)
+        return None
 
     def _replace(self, worker: _Worker, reason: str) -> _Worker | None:
+        worker.pipe.close()
         if worker.task is not None:
             self._failed(worker.task, reason)
-        if not self._tasks:
-            return None
-        return self._start()
+        return self._start() if self._tasks else None
 
     def _failed(self, task: Task, reason: str) -> None:
         """The simulator failed on a task: again, or give up on this route, or on the whole run."""
@@ -231,5 +235,3 @@ class _Pool:
             worker.process.kill()
         worker.process.join(timeout=10)
         worker.pipe.close()
-
-

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -75,7 +75,7 @@ def _is_free(port: int) -> bool:
 
 @contextmanager
 def own_server(town: str, port: int, command: tuple[str, ...] = ()) -> Iterator[int]:
-    """Run the light server for one town in its own process group and yield its port; always killed at the end.
+    """Run the light server for one town in its own process group; always killed at the end.
 
     Args:
         town: Town to serve.
@@ -92,17 +92,15 @@ def own_server(town: str, port: int, command: tuple[str, ...] = ()) -> Iterator[
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=die_with_parent,  # noqa: PLW1509 (one prctl call; the worker has no other threads yet)
+        preexec_fn=die_with_parent,
     )
     output = _Output(process)
     try:
         output.wait_ready(time.monotonic() + START_LIMIT_S)
         yield port
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
         output.close()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import carla
 import numpy as np
 
-from drive.contracts import UserError
+from drive.contracts import F64, UserError
 from sim.control import VehicleGains
 from sim.frames import axle_from_centre, pose_from_carla, transform, vector
 from sim.lights import RouteLights
@@ -21,6 +21,7 @@ from sim.watchdog import Watchdog
 
 TICK_S = 0.05
 TICK_TIMEOUT_S = 20.0
+CONNECT_TIMEOUT_S = 5.0
 WARM_UP_TICKS = (20, 100)
 ALIGN_TICKS = 8
 SEE_AGENTS_M = 100.0
@@ -40,13 +41,14 @@ class Address:
 def connect(address: Address) -> carla.Client:
     """A client of a server; a version that differs is a UserError with the line that mends it."""
     client = carla.Client(address.host, address.port)
-    client.set_timeout(TICK_TIMEOUT_S)
+    client.set_timeout(CONNECT_TIMEOUT_S)
     theirs, ours = client.get_server_version(), client.get_client_version()
     if theirs.split("-")[0] != ours.split("-")[0]:
         raise UserError(
             f"CARLA server {address.host}:{address.port} is version {theirs}, the client is {ours}; "
             f"run: pip install carla=={theirs.split('-')[0]}"
         )
+    client.set_timeout(TICK_TIMEOUT_S)
     return client
 
 
@@ -172,7 +174,9 @@ class Session:
         agents, heights = self._agent_states(snapshot, pose[:2])
         if predict:
             agents = replace(agents, paths=self._paths(agents, heights, pose[:2]))
-        return Situation(self.t_s, ego, s_m, lateral, self.route, agents, self.lights.stops, self.lights.states())
+        return Situation(
+            self.t_s, ego, s_m, lateral, self.route, agents, self.lights.stops, self.lights.states()
+        )
 
     def walk(self, scene: Situation) -> None:
         """Let the walkers decide what they do in the next tick."""
@@ -189,7 +193,7 @@ class Session:
         turning = -math.radians(found.get_angular_velocity().z)
         return EgoState(axle_from_centre(np.array(centre)), speed, forward, turning)
 
-    def _agent_states(self, snapshot: carla.WorldSnapshot, ego_xy: np.ndarray) -> tuple[Agents, list[float]]:
+    def _agent_states(self, snapshot: carla.WorldSnapshot, ego_xy: F64) -> tuple[Agents, list[float]]:
         rows, poses, speeds, heights = [], [], [], []
         for i, actor in enumerate(self._agents):
             found = snapshot.find(actor.id)
@@ -214,8 +218,8 @@ class Session:
         speed_array = np.array(speeds, np.float64)
         return Agents(ids, self._kinds[chosen], self._sizes[chosen], pose, speed_array), heights
 
-    def _paths(self, agents: Agents, heights: list[float], ego_xy: np.ndarray) -> tuple[tuple[np.ndarray, ...], ...]:
-        paths: list[tuple[np.ndarray, ...]] = []
+    def _paths(self, agents: Agents, heights: list[float], ego_xy: F64) -> tuple[tuple[F64, ...], ...]:
+        paths: list[tuple[F64, ...]] = []
         for i, pose in enumerate(agents.pose_world):
             speed = float(agents.speed_mps[i])
             near = math.hypot(pose[0] - ego_xy[0], pose[1] - ego_xy[1]) < PREDICT_AGENTS_M
@@ -239,7 +243,7 @@ class Session:
         """Apply pedals and wheel; CARLA's steer is positive to the right."""
         self.ego.apply_control(carla.VehicleControl(throttle=throttle, brake=brake, steer=-steer_left))
 
-    def place(self, pose_world: np.ndarray, speed_mps: float) -> None:
+    def place(self, pose_world: F64, speed_mps: float) -> None:
         """Teleport the ego's rear axle to a pose (training-data perturbations)."""
         centre = axle_from_centre(pose_world, +1.0)
         z = float(self.route.z_m[min(int(self._s_m), len(self.route.z_m) - 1)])

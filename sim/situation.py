@@ -28,8 +28,8 @@ class Agents:
         size_m: float32 (N, 2), length and width.
         pose_world: float64 (N, 3), box centre.
         speed_mps: float64 (N,), along the heading for vehicles, absolute for walkers.
-        paths: Per agent the lane paths it may follow, each float64 (P, 3) of poses 2 m apart that starts at the
-            agent; an empty tuple means straight on.
+        paths: Per agent the lane paths it may follow, each float64 (P, 3) of poses 2 m apart that starts at
+            the agent; an empty tuple means straight on.
     """
 
     ids: I32

@@ -84,7 +84,9 @@ def take(suite: Suite, count: int) -> Suite:
 
 def _check_keys(path: Path, prefix: str, data: Any, known: set[str]) -> None:
     if not isinstance(data, Mapping):
-        raise UserError(f"{path}: {prefix or 'file'}: expected keys {sorted(known)}, got {type(data).__name__}")
+        raise UserError(
+            f"{path}: {prefix or 'file'}: expected keys {sorted(known)}, got {type(data).__name__}"
+        )
     for key in data:
         if key not in known:
             raise UserError(f"{path}: {prefix}{key}: unknown key; known: {', '.join(sorted(known))}")
@@ -93,13 +95,15 @@ def _check_keys(path: Path, prefix: str, data: Any, known: set[str]) -> None:
 def _routes(
     path: Path, number: int, group: Mapping[str, Any], label: str, shift: int, already: int
 ) -> list[RouteSpec]:
-    """Routes of one group: seeds count up, lengths are spread evenly, list values alternate from route to route."""
+    """Routes of one group: seeds count up, lengths are spread evenly, list values alternate."""
 
     def value(key: str, default: Any, kind: type) -> list[Any]:
         given = group.get(key, default)
         items = given if isinstance(given, list) else [given]
         if not items or any(isinstance(v, bool) or not isinstance(v, (int, kind)) for v in items):
-            raise UserError(f"{path}: groups[{number}].{key}: expected {kind.__name__} or a list, got {given!r}")
+            raise UserError(
+                f"{path}: groups[{number}].{key}: expected {kind.__name__} or a list, got {given!r}"
+            )
         return items
 
     town = group.get("town")

@@ -1,6 +1,7 @@
 """Vehicles under CARLA's TrafficManager, fixed by the seed."""
 
 import math
+
 import carla
 import numpy as np
 
@@ -33,7 +34,7 @@ def spawn_ego(world: carla.World, route: Route) -> carla.Vehicle:
 
 
 def spawn_vehicles(world: carla.World, route: Route, count: int, seed: int) -> list[carla.Vehicle]:
-    """Spawn up to `count` cars and vans on lanes near the route; same map, route and seed give the same cars."""
+    """Spawn up to `count` cars and vans on lanes near the route, the same for the same map, route, seed."""
     rng = np.random.default_rng([seed, 1])
     library = world.get_blueprint_library().filter("vehicle.*")
     models = sorted(b.id for b in library if _is_car(b))

@@ -26,6 +26,7 @@ LOOK_M = (0.4, 0.8, 1.2)
 BODY_M = 0.45
 EGO_HALF_M = (2.45, 0.92)
 STANDING_MPS = 0.5
+SEAM_STEPS = 4
 ON_ROAD = carla.LaneType.Driving
 
 
@@ -83,7 +84,9 @@ class Walkers:
         """Spawn up to `count` walkers beside the route; every second one will cross it."""
         rng = np.random.default_rng([self.seed, 3])
         town = self.world.get_map()
-        blueprints = sorted(self.world.get_blueprint_library().filter("walker.pedestrian.*"), key=lambda b: b.id)
+        blueprints = sorted(
+            self.world.get_blueprint_library().filter("walker.pedestrian.*"), key=lambda b: b.id
+        )
         for number in range(count):
             for _ in range(TRIES):
                 walker = self._try(town, blueprints, rng, crosses=number % 2 == 0)
@@ -163,10 +166,13 @@ class Walkers:
 
 def kerb_m(town: carla.Map, pose: F64, normal: tuple[float, float], z_m: float) -> float | None:
     """Distance from a lane centre to the edge of the carriageway along `normal`; None if wider than 14 m."""
+    outside = 0
     for step in np.arange(1.5, WIDEST_ROAD_M, 0.25):
         place = location(pose[0] + normal[0] * step, pose[1] + normal[1] * step, z_m)
-        if town.get_waypoint(place, False, ON_ROAD) is None:
-            return float(step)
+        on_road = town.get_waypoint(place, False, ON_ROAD) is not None
+        outside = 0 if on_road else outside + 1
+        if outside == SEAM_STEPS:  # fewer are the seam between two lanes
+            return float(step - 0.25 * (SEAM_STEPS - 1))
     return None
 
 

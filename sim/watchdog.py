@@ -1,9 +1,9 @@
 """Frees a tick on which CARLA's TrafficManager has gone to sleep.
 
 carla 0.9.16 wakes the TrafficManager's thread by setting a flag and notifying without holding the mutex
-(TrafficManagerLocal::SynchronousTick), so once in some ten thousand ticks the notification is lost and `world.tick`
-never returns. The flag stays set: one more notification lets exactly the missing step happen. Leaving and re-entering
-synchronous mode is the one call that notifies again.
+(TrafficManagerLocal::SynchronousTick), so once in some ten thousand ticks the notification is lost and
+`world.tick` never returns. The flag stays set: one more notification lets exactly the missing step happen.
+Leaving and re-entering synchronous mode is the one call that notifies again.
 """
 
 import os

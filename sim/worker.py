@@ -57,7 +57,7 @@ def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"]) ->
     die_with_parent()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        policy: Policy | None = None if factory == "expert" else _Guarded(factory())  # type: ignore[operator]
+        policy: Policy | None = None if factory == "expert" else _Guarded(factory())
     except UserError as error:
         pipe.send(("user_error", str(error)))
         return

@@ -1,17 +1,16 @@
 """`drive sim`: drive a suite of routes in closed loop and score it."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drive.contracts import UserError
 
 if TYPE_CHECKING:
-    from drive.contracts import CaseScore, EvalResult, Policy
+    from drive.contracts import CaseScore, EvalResult
     from sim.suites import Suite
 
-FLOORS = ("constant_velocity", "go_straight")
 SHORT = {
     "collisions_pedestrian": "pedestrian",
     "collisions_vehicle": "vehicle",
@@ -22,22 +21,31 @@ SHORT = {
     "vehicle_blocked": "blocked",
     "route_timeout": "timeout",
 }
-SEED = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive sim`."""
-    parser.add_argument("--suite", default="quickstart", help="suite name or YAML file (default: %(default)s)")
     parser.add_argument(
-        "--policy", default="expert", help='"expert", "constant_velocity", "base", a model folder, or models:/NAME@ALIAS'
+        "--suite", default="quickstart", help="suite name or YAML file (default: %(default)s)"
     )
-    parser.add_argument("--carla", metavar="HOST:PORT", help="drive on this CARLA server, not on the light simulator")
+    parser.add_argument(
+        "--policy",
+        default="expert",
+        help='"expert", "constant_velocity", "base", a model folder, or models:/NAME@ALIAS',
+    )
+    parser.add_argument(
+        "--carla", metavar="HOST:PORT", help="drive on this CARLA server, not on the light simulator"
+    )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
     parser.add_argument("--routes", type=int, metavar="N", help="only N routes, spread over the suite")
     parser.add_argument("--no-record", action="store_true", help="keep no drive logs")
-    parser.add_argument("--perturb", type=float, default=0.0, metavar="P", help="displace the ego (training data)")
-    parser.add_argument("--dagger", action="store_true", help="let the expert take over when lost (training data)")
+    parser.add_argument(
+        "--perturb", type=float, default=0.0, metavar="P", help="displace the ego (training data)"
+    )
+    parser.add_argument(
+        "--dagger", action="store_true", help="let the expert take over when lost (training data)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,10 +60,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--workers must be at least 1, got {args.workers}")
     if not 0 <= args.perturb <= 0.5:
         raise UserError(f"--perturb must be between 0 and 0.5, got {args.perturb}")
+    from drive.cli.policies import driver
     from sim.runner import preflight, run_suite
 
     preflight(suite, args.carla)
-    policy = policy_of(args.policy)
+    policy = driver(args.policy)
     name = _safe(args.policy)
     out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"
     result = run_suite(
@@ -73,22 +82,6 @@ def run(args: argparse.Namespace) -> int:
     _print(suite, result, summary, out)
     output.finish(args, {"results": str(out / "results.json"), **payload(suite, result, summary)})
     return 1 if any(case.status == "infrastructure" for case in result.cases) else 0
-
-
-def policy_of(spec: str) -> "Callable[[], Policy] | Any":
-    """Picklable factory of a policy, or "expert"; UserError lists what is known."""
-    if spec == "expert":
-        return "expert"
-    if spec in FLOORS:
-        from drive.bench.floors import ConstantVelocity, GoStraight
-
-        return {"constant_velocity": ConstantVelocity, "go_straight": GoStraight}[spec]
-    if spec == "base" or spec.startswith("models:/") or Path(spec).is_dir():
-        from drive.model import policy_factory
-
-        return policy_factory(spec)
-    known = ", ".join(("expert", *FLOORS, "base"))
-    raise UserError(f"--policy {spec}: unknown; known: {known}, a model folder, or models:/NAME@ALIAS")
 
 
 def summarise(suite: "Suite", result: "EvalResult") -> list[dict[str, Any]]:
@@ -141,7 +134,8 @@ def payload(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]])
         "planned": result.planned,
         "conditions": summary,
         "routes": [
-            {"route_id": c.case_id, "status": c.status, "driving_score": c.score, **c.terms} for c in result.cases
+            {"route_id": c.case_id, "status": c.status, "driving_score": c.score, **c.terms}
+            for c in result.cases
         ],
         "versions": result.versions,
     }
@@ -151,7 +145,15 @@ def _print(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]], 
     from drive.cli.output import print_table
 
     used = [key for key in SHORT if any(row["infractions"][key] for row in summary)]
-    columns = ["condition", "routes", "success %", "95 %", "driving score", "completion %", *(SHORT[k] for k in used)]
+    columns = [
+        "condition",
+        "routes",
+        "success %",
+        "95 %",
+        "driving score",
+        "completion %",
+        *(SHORT[k] for k in used),
+    ]
     rows = [
         [
             row["condition"],

@@ -47,7 +47,9 @@ class Disturbance:
     yaw_rad: F32
 
 
-def augmented(batch: Batch, config: AugmentConfig, focal_px: float, seed: int, keys: list[tuple[int, int]]) -> Batch:
+def augmented(
+    batch: Batch, config: AugmentConfig, focal_px: float, seed: int, keys: list[tuple[int, int]]
+) -> Batch:
     """Disturb a batch.
 
     Args:
@@ -119,7 +121,10 @@ def turned(points_ego: Any, yaw_rad: Any) -> F32:
     points = np.asarray(points_ego, np.float64)
     c, s = np.cos(yaw_rad)[:, None], np.sin(yaw_rad)[:, None]
     out = points.copy()
-    out[..., 0], out[..., 1] = c * points[..., 0] + s * points[..., 1], c * points[..., 1] - s * points[..., 0]
+    out[..., 0], out[..., 1] = (
+        c * points[..., 0] + s * points[..., 1],
+        c * points[..., 1] - s * points[..., 0],
+    )
     if points.shape[-1] == 3:
         out[..., 2] = wrap(points[..., 2] - yaw_rad[:, None])
     return out.astype(np.float32)

@@ -9,6 +9,7 @@ from drive.data.augment import AugmentConfig, augmented
 from drive.data.camera import CameraSpec
 from drive.data.samples import NO_LIGHT, Batch, Samples
 
+
 @dataclass(frozen=True)
 class Batches:
     """`batches[step]` is the batch of optimiser step `step`.

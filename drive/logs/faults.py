@@ -15,11 +15,13 @@ GAP_RATIO, GAP_S = 3.5, 0.15
 SPEED_SLACK_MPS, SPEED_SLACK_SHARE = 3.0, 0.3
 NEAR_SPEED_MPS, NEAR_SPEED_SHARE, NEAR_SPEED_MPS2 = 1.0, 0.15, 1.5
 BACK_M, BACK_RAD = 1.5, 0.2
+SIDEWAYS_M, SIDEWAYS_RAD = 0.3, 0.5
 SPIKE_MPS, SPIKE_MPS2, SPIKE_ROWS = 6.0, 20.0, 5
 YAW_SLACK_RAD, CURVATURE_1PM, LATERAL_MPS2 = 0.2, 0.6, 12.0
 BLACK_LEVEL = 8
 FROZEN_IMAGES, FROZEN_M = 3, 3.0
-PERTURBATION = "perturbation"  # event kind
+PERTURBATION, COLLISION = "perturbation", "collision"  # event kinds start so
+PUSH_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -123,33 +125,53 @@ def _motion_faults(log: DriveLog) -> list[Fault]:
     if len(ego.t_us) < 2:
         return []
     dt = np.diff(ego.t_us) * 1e-6
-    known = (dt > 0) & np.isfinite(ego.pose_world[1:]).all(1) & np.isfinite(ego.pose_world[:-1]).all(1)
+    finite = np.isfinite(ego.pose_world).all(1)
+    known = (dt > 0) & finite[1:] & finite[:-1]
     dt = np.where(known, dt, 1.0)
-    step = np.diff(ego.pose_world, axis=0)
-    moved = np.where(known, np.hypot(step[:, 0], step[:, 1]) / dt, 0.0)
+    step = np.where(known[:, None], np.diff(np.where(finite[:, None], ego.pose_world, 0.0), axis=0), 0.0)
+    moved = np.hypot(step[:, 0], step[:, 1]) / dt
     reported = np.nan_to_num(np.abs(ego.speed_mps.astype(np.float64)))
     jump = known & (_beyond_speed(moved, reported) | _spike(moved, reported, dt))
-    turned = known & (np.abs(np.nan_to_num(wrap(step[:, 2]))) > _most_turn(moved, dt))
+    jump &= _breaks_motion(jump, step[:, :2], dt)
+    turned = np.abs(wrap(step[:, 2])) > _most_turn(moved, dt)
+    turned |= ~jump & _sideways(np.where(finite, ego.pose_world[:, 2], 0.0)[:-1], step)
     meant = _perturbed(log)
     out = [
         replace(fault, level="note")
         for fault in _faults(log, "perturbation", "ego", meant, meant, "displaced")
     ]
-    declared = np.isin(np.arange(1, len(ego.t_us)), meant)
-    bad = jump & ~declared
+    explained = np.isin(np.arange(1, len(ego.t_us)), meant) | _pushed(log)[1:]
+    bad = jump & ~explained
     for rows in _until_undone(bad, step[:, :2], dt, BACK_M):
         out += _faults(
             log, "pose_jump", "ego", rows, rows, "position jumps further than the vehicle can drive"
         )
-    for rows in _until_undone(turned & ~bad & ~declared, wrap(step[:, 2:]), dt, BACK_RAD):
+    for rows in _until_undone(turned & ~bad & ~explained, wrap(step[:, 2:]), dt, BACK_RAD):
         out += _faults(log, "yaw_jump", "ego", rows, rows, "heading jumps further than the vehicle can turn")
-    return out + _speed_faults(log, moved, reported, dt, known & ~jump)
+    return out + _speed_faults(log, moved, reported, dt, known & ~jump & ~explained)
+
+
+def _breaks_motion(jump: Bool, step: F64, dt_s: F64) -> Bool:
+    """Suspected jumps (T - 1,) that do not just go on as before; where they do, the speed is wrong."""
+    out, usual = jump.copy(), np.zeros(2)
+    for i in range(len(jump)):
+        out[i] &= np.hypot(*(step[i] - usual * dt_s[i])) > SPEED_SLACK_MPS * dt_s[i]
+        usual = usual if out[i] else step[i] / dt_s[i]
+    return out
 
 
 def _most_turn(moved_mps: F64, dt_s: F64) -> F64:
     """Largest credible heading change between rows [rad]: by steering when slow, by tyres when fast."""
     rate = np.minimum(CURVATURE_1PM * moved_mps, LATERAL_MPS2 / np.maximum(moved_mps, 0.1))
     return np.asarray(YAW_SLACK_RAD + rate * dt_s)
+
+
+def _sideways(yaw_rad: F64, step: F64) -> Bool:
+    """The way from row to row (T - 1,) leads across the heading; a rear axle cannot do that."""
+    heading = yaw_rad + wrap(step[:, 2]) / 2
+    across = np.abs(step[:, 1] * np.cos(heading) - step[:, 0] * np.sin(heading))
+    length = np.hypot(step[:, 0], step[:, 1])
+    return np.asarray((length > SIDEWAYS_M) & (across > np.sin(SIDEWAYS_RAD) * length))
 
 
 def _until_undone(jump: Bool, step: F64, dt_s: F64, near: float) -> list[I64]:
@@ -165,7 +187,7 @@ def _until_undone(jump: Bool, step: F64, dt_s: F64, near: float) -> list[I64]:
     usual, offset, first = np.zeros(step.shape[1]), np.zeros(step.shape[1]), -1
     for i in range(len(jump)):
         if not jump[i]:
-            usual = np.nan_to_num(step[i]) / dt_s[i]
+            usual = step[i] / dt_s[i]
             continue
         first = i if first < 0 else first
         offset = offset + step[i] - usual * dt_s[i]
@@ -177,9 +199,18 @@ def _until_undone(jump: Bool, step: F64, dt_s: F64, near: float) -> list[I64]:
 
 def _perturbed(log: DriveLog) -> I64:
     """Rows that are the first ones after a displacement made on purpose."""
-    times = [event.t_us for event in log.events if event.kind == PERTURBATION]
+    times = [event.t_us for event in log.events if event.kind.startswith(PERTURBATION)]
     rows = np.unique(np.searchsorted(log.ego.t_us, np.array(times, np.int64)))
     return rows[rows < len(log.ego.t_us)]
+
+
+def _pushed(log: DriveLog) -> Bool:
+    """Bool (T,), a collision was seen within half a second, and it may push the vehicle any way."""
+    out = np.zeros(len(log.ego.t_us), bool)
+    for event in log.events:
+        if event.kind.startswith(COLLISION):
+            out |= np.abs(log.ego.t_us - event.t_us) <= PUSH_S * 1e6
+    return out
 
 
 def _beyond_speed(moved: F64, reported: F64) -> Bool:
@@ -204,8 +235,8 @@ def _spike(moved: F64, reported: F64, dt_s: F64) -> Bool:
 def _speed_faults(log: DriveLog, moved: F64, reported: F64, dt_s: F64, usable: Bool) -> list[Fault]:
     """Reported speed is wrong where the ways before and after a row contradict it in the same sense.
 
-    Where the way before is not usable (the first row, after a jump) the way after decides; never the other way
-    round, because a drive often ends with a collision.
+    Where the way before is not usable (the first row, after a jump) the way after decides; never the other
+    way round, because a drive often ends with a collision.
     """
     excess = moved - np.stack([reported[1:], reported[:-1]])  # way before row i + 1, way after row i
     slack = (

@@ -140,8 +140,8 @@ def _side(pose: F64, near: _Segments) -> tuple[Bool, F64]:
 
 def _project(points: F64, start: F64, step: F64) -> tuple[F64, F64]:
     """Squared distances of points (Q, 2) to segments (S, 2), and places on them in [0, 1]; (Q, S) each."""
-    gap_x = points[:, 0, None] - start[:, 0]
-    gap_y = points[:, 1, None] - start[:, 1]
+    gap_x: F64 = points[:, 0, None] - start[:, 0]
+    gap_y: F64 = points[:, 1, None] - start[:, 1]
     square = np.maximum(step[:, 0] ** 2 + step[:, 1] ** 2, 1e-12)
     share = np.clip((gap_x * step[:, 0] + gap_y * step[:, 1]) / square, 0.0, 1.0)
     gap_x -= share * step[:, 0]

@@ -117,7 +117,8 @@ def finetune(
     torch.manual_seed(config.loop.seed)
     lora = attach(network, config.rank, config.alpha)
     batches = Batches(
-        bundle.samples, picked.rows, config.loop.batch_size, config.loop.seed, network.config.camera, config.augment,
+        bundle.samples, picked.rows, config.loop.batch_size, config.loop.seed,
+        network.config.camera, config.augment,
         picked.probability, picked.replay,
     )  # fmt: skip
     fit(AdapterLearner(lora, network, config), batches, out_dir, fingerprint, "fine-tune")

@@ -50,7 +50,9 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
     dump_config(config, out_dir / "config.yaml")
     network, parent = _start(config, bundle, rows)
     learner = PlannerLearner(network, config.loop, config.loss)
-    batches = Batches(bundle.samples, rows, config.loop.batch_size, config.loop.seed, config.model.camera, config.augment)
+    batches = Batches(
+        bundle.samples, rows, config.loop.batch_size, config.loop.seed, config.model.camera, config.augment
+    )
     fit(learner, batches, out_dir, _fingerprint(config, bundle, parent), "train")
     provenance = {
         "kind": "train",

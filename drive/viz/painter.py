@@ -114,28 +114,26 @@ class TiledQuads:
 
     def __init__(self, quads: Quads, tile_m: float = 32.0) -> None:
         self._tile_m = tile_m
-        self._tiles: dict[tuple[int, int], Quads] = {}
         self._cached: tuple[tuple[int, int, float], _Surroundings] | None = None
-        if not len(quads.corners):
-            return
-        key = np.floor(quads.corners.mean(1)[:, :2] / tile_m).astype(np.int64)
+        whole = _Surroundings.of(quads)
+        self._largest_m = float(whole.radius.max(initial=0.0))
+        key = np.floor(whole.centre[:, :2] / tile_m).astype(np.int64)
         order = np.lexsort((key[:, 1], key[:, 0]))
         cuts = np.flatnonzero(np.any(np.diff(key[order], axis=0), axis=1)) + 1
-        for rows in np.split(order, cuts):
-            tile = (int(key[rows[0], 0]), int(key[rows[0], 1]))
-            self._tiles[tile] = Quads(quads.corners[rows], quads.colour[rows], quads.layer[rows])
+        rows = [part for part in np.split(order, cuts) if len(part)]
+        self._tiles = [whole.take(part) for part in rows]
+        self._corner_m = np.array([key[part[0]] for part in rows]).reshape(-1, 2) * tile_m
 
     def near(self, x_m: float, y_m: float, range_m: float) -> "_Surroundings":
         """Quads within range of a point; one answer for a whole 8 m cell, kept until the cell changes."""
         cell = (int(x_m // _CELL_M), int(y_m // _CELL_M))
         key = (*cell, range_m)
         if self._cached is None or self._cached[0] != key:
+            centre = (np.array(cell) + 0.5) * _CELL_M
             reach = range_m + _CELL_M
-            centre = np.array([(cell[0] + 0.5) * _CELL_M, (cell[1] + 0.5) * _CELL_M])
-            low = np.floor((centre - reach) / self._tile_m).astype(int)
-            high = np.floor((centre + reach) / self._tile_m).astype(int)
-            tiles = ((i, j) for i in range(low[0], high[0] + 1) for j in range(low[1], high[1] + 1))
-            found = _Surroundings.of(concatenate([self._tiles[t] for t in tiles if t in self._tiles]))
+            offset = self._corner_m + self._tile_m / 2 - centre
+            close = np.abs(offset).max(1, initial=0.0) < reach + self._largest_m + self._tile_m
+            found = _Surroundings.join([self._tiles[i] for i in np.flatnonzero(close)])
             self._cached = (key, found.within(centre, reach))
         return self._cached[1]
 
@@ -152,7 +150,16 @@ class _Surroundings:
     def of(quads: Quads) -> "_Surroundings":
         centre = quads.corners.mean(1)
         offset = quads.corners - centre[:, None]
-        return _Surroundings(quads, centre, np.sqrt((offset * offset).sum(-1).max(-1)))
+        return _Surroundings(quads, centre, np.sqrt((offset * offset).sum(-1).max(-1, initial=0.0)))
+
+    @staticmethod
+    def join(parts: Sequence["_Surroundings"]) -> "_Surroundings":
+        centres, radii = [p.centre for p in parts], [p.radius for p in parts]
+        return _Surroundings(
+            concatenate([p.quads for p in parts]),
+            np.concatenate([np.empty((0, 3), np.float32), *centres]),
+            np.concatenate([np.empty(0, np.float32), *radii]),
+        )
 
     def within(self, centre_xy: F64, range_m: float) -> "_Surroundings":
         distance = np.hypot(self.centre[:, 0] - centre_xy[0], self.centre[:, 1] - centre_xy[1])

@@ -301,7 +301,7 @@ def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
 
 
 def _highest_nearby(surface: F64) -> dict[tuple[int, int], float]:
-    """Per coarse cell the highest road in it and its neighbours: the painter cannot put houses below a deck."""
+    """Per coarse cell the highest road in or next to it: the painter cannot put houses below a deck."""
     column_row = (surface[:, :2] // _DECK_CELL_M).astype(int)
     cells, owner = np.unique(column_row, axis=0, return_inverse=True)
     top = np.full(len(cells), -np.inf)

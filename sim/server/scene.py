@@ -68,20 +68,40 @@ def view_of(camera: Sensor) -> View:
 
 
 def _bodies(world: World, camera: Sensor) -> Iterator[Quads]:
-    reach = DAYLIGHT.range_m
+    seen = Sector(camera)
     for actor in world.actors.values():
-        if actor.id == camera.parent:
-            continue
         if isinstance(actor, TrafficLight):
             for stop in actor.stops:
-                if abs(stop.x - camera.x) < reach and abs(stop.y - camera.y) < reach:
+                if seen.contains(stop.x, stop.y, _FAR_HEAD_AHEAD_M + 2.0):
                     yield from _light_heads(actor, stop)
         elif (
             actor.half_size is not None
-            and abs(actor.x - camera.x) < reach
-            and abs(actor.y - camera.y) < reach
+            and actor.id != camera.parent
+            and seen.contains(actor.x, actor.y, actor.radius + 1.0)
         ):
             yield _body(actor)
+
+
+class Sector:
+    """Ground area that a camera may see; a full circle for cameras that look steeply up or down."""
+
+    def __init__(self, camera: Sensor) -> None:
+        yaw = math.radians(camera.yaw)
+        self._x, self._y, self._cos, self._sin = camera.x, camera.y, math.cos(yaw), math.sin(yaw)
+        # Pitch and roll widen the sector on the ground.
+        half = math.radians(camera.fov_deg / 2 + abs(camera.pitch) + abs(camera.roll))
+        self._half_rad = half if half < math.radians(80) else None
+        self._edge_cos, self._edge_sin = math.cos(half), math.sin(half)
+
+    def contains(self, x: float, y: float, margin_m: float) -> bool:
+        """May something at x, y (CARLA frame) that reaches margin_m around it be in the picture?"""
+        dx, dy = x - self._x, y - self._y
+        if abs(dx) > DAYLIGHT.range_m or abs(dy) > DAYLIGHT.range_m:
+            return False
+        if self._half_rad is None:
+            return True
+        ahead, aside = self._cos * dx + self._sin * dy, abs(self._cos * dy - self._sin * dx)
+        return self._edge_cos * aside - self._edge_sin * ahead < margin_m and ahead > -margin_m
 
 
 def _body(actor: Actor) -> Quads:

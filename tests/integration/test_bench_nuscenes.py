@@ -14,7 +14,7 @@ from shapely import intersects, polygons
 
 from drive.bench.floors import ConstantVelocity, GoStraight
 from drive.bench.inputs import observation_at
-from drive.bench.nuscenes import bench_nuscenes, cases_of
+from drive.bench.nuscenes import _training_scenes, bench_nuscenes, cases_of
 from drive.bench.nuscenes_tables import open_tables, read_scenes, split_scenes
 from drive.bench.report import BenchReport
 from drive.cli.main import main
@@ -305,3 +305,26 @@ def test_a_refusal_loads_neither_nuscenes_nor_torch(nuscenes_mini: Path) -> None
     )
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert got.stdout.strip() == "2 []"
+
+
+def test_folds_never_train_on_the_scene_they_predict(tables: Any) -> None:
+    scenes = read_scenes(tables, split_scenes(tables, "all"))
+    training = _training_scenes(tables, "v1.0-mini", "all", scenes)
+    for scene in scenes:
+        others = [s.name for s in training(scene.name)]
+        assert scene.name not in others
+        assert len(others) == 8
+
+
+def test_trainval_uses_the_official_splits(nuscenes_mini: Path, tmp_path: Path) -> None:
+    """The mini tables under the trainval name: four of the ten scenes are official validation scenes."""
+    (tmp_path / "v1.0-trainval").symlink_to(nuscenes_mini / "v1.0-mini")
+    (tmp_path / "maps").symlink_to(nuscenes_mini / "maps")
+    report = bench_nuscenes(tmp_path, "v1.0-trainval", Recorder())
+    assert (report.split, report.floor_training, report.evaluated) == ("val", "train", 134)
+    evaluated = set(report.columns["recorder"].scene)
+    trained = set(split_scenes(open_tables(tmp_path, "v1.0-trainval"), "train"))
+    assert {"scene-0103", "scene-0916"} < evaluated
+    assert len(evaluated) == 4
+    assert len(trained) == 6
+    assert not evaluated & trained

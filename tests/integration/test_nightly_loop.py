@@ -23,7 +23,8 @@ SMALL = (
 def command(repo: Path, workspace: Path, *more: str) -> list[str]:
     config = repo / "configs" / "nightly" / "quickstart.yaml"
     return [
-        sys.executable, "-m", "drive.cli.main", "nightly", "--config", str(config), "--workspace", str(workspace),
+        sys.executable, "-m", "drive.cli.main", "nightly", "--config", str(config),
+        "--workspace", str(workspace),
         "--date", "2026-11-30", "--json", str(workspace.with_suffix(".json")), *SMALL, *more,
     ]  # fmt: skip
 

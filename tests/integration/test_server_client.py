@@ -1,50 +1,15 @@
 """The official carla client against the light server."""
 
 import math
-import os
 import queue
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 
 import carla
 import numpy as np
 import pytest
 
 from sim.server.opendrive import read_town
-
-FIRST_PORT = 20400
-TICK_S = 0.05
-
-
-def free_port() -> int:
-    """First of two neighbouring free ports."""
-    for port in range(FIRST_PORT + os.getpid() % 100 * 2, FIRST_PORT + 500, 2):
-        with closing(socket.socket()) as a, closing(socket.socket()) as b:
-            try:
-                a.bind(("127.0.0.1", port))
-                b.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free ports")
-
-
-@contextmanager
-def running_server(town: str, *more: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
-    port = free_port()
-    command = [sys.executable, "-m", "sim.server", "--town", town, "--port", str(port), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process, port, process.stdout.readline().strip()
-        finally:
-            process.terminate()
-            process.wait(10)
+from tests.light_server import TICK_S, connect, running_server, synchronous
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +22,6 @@ def port() -> Iterator[int]:
 @pytest.fixture(scope="module")
 def client(port: int) -> carla.Client:
     return connect(port)
-
-
-def connect(port: int) -> carla.Client:
-    client = carla.Client("localhost", port, worker_threads=4)
-    client.set_timeout(20.0)
-    return client
-
-
-def synchronous(world: carla.World) -> carla.World:
-    settings = world.get_settings()
-    settings.synchronous_mode, settings.fixed_delta_seconds = True, TICK_S
-    world.apply_settings(settings)
-    return world
 
 
 @pytest.fixture
@@ -375,58 +327,3 @@ def test_traffic_manager_drives_five_cars(client: carla.Client, port: int) -> No
         manager.shut_down()
     assert sum(distance > 15 for distance in moved) >= 4, moved
     assert max(offsets) < 1.5, offsets
-
-
-@pytest.mark.parametrize("offset", [0, 1])
-@pytest.mark.parametrize(
-    "data",
-    [
-        bytes(range(256)) * 4,
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\xdd\xff\xff\xff\xff",  # msgpack array of four billion entries
-        b"\x94\x00\x01\xa8tick_cue\x90",  # request without metadata
-        b"\x94\x00\x01\xacspawn_actor\x93\x91\xc2\xa1x\xa1y",  # arguments of the wrong type
-        b"\xc6\xff\xff\xff\xff" + b"x" * 1000,
-    ],
-)
-def test_garbage_does_not_kill_the_server(client: carla.Client, port: int, data: bytes, offset: int) -> None:
-    with socket.create_connection(("127.0.0.1", port + offset), timeout=5) as connection:
-        connection.sendall(data)
-        connection.settimeout(0.3)
-        try:
-            while connection.recv(4096):
-                pass
-        except (TimeoutError, ConnectionResetError):
-            pass
-    assert client.get_server_version() == client.get_client_version()
-
-
-def test_port_in_use_is_one_line_and_exit_2(port: int) -> None:
-    command = [sys.executable, "-m", "sim.server", "--town", "Town01", "--port", str(port)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 2
-    assert "another port" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_unknown_town_on_the_command_line_exits_2() -> None:
-    command = [sys.executable, "-m", "sim.server", "--town", "Town98", "--port", str(free_port())]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 2
-    assert "Town98" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
-def test_server_ends_with_sigterm_and_with_its_parent() -> None:
-    with running_server("Town02") as (process, _, _):
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-    with (
-        subprocess.Popen(["sleep", "60"]) as parent,
-        running_server("Town02", "--parent-pid", str(parent.pid)) as (process, _, _),
-    ):
-        time.sleep(0.2)
-        assert process.poll() is None
-        parent.kill()
-        parent.wait()
-        assert process.wait(10) == 0

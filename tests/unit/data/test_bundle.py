@@ -86,7 +86,7 @@ def test_held_out_towns_and_blind_drives_are_skipped_with_the_reason(tmp_path: P
 
 def test_batches_are_a_function_of_the_step_and_an_epoch_sees_everything_once(bundle) -> None:
     rows = np.arange(len(bundle.samples))
-    batches = Batches(bundle.samples, rows, 5, 0, AugmentConfig())
+    batches = Batches(bundle.samples, rows, 5, 0, SPEC, AugmentConfig())
     count = len(rows)
     seen = np.concatenate([batches.order(step) for step in range(-(-count // 5))])[:count]
     assert sorted(seen) == list(range(count))
@@ -98,7 +98,7 @@ def test_batches_are_a_function_of_the_step_and_an_epoch_sees_everything_once(bu
 def test_probabilities_rule_the_draw(bundle) -> None:
     rows = np.arange(4)
     batches = Batches(
-        bundle.samples, rows, 200, 0, None, np.array([0.0, 0.5, 0.5, 0.0]), np.array([0, 0, 1, 0], bool)
+        bundle.samples, rows, 200, 0, SPEC, None, np.array([0.0, 0.5, 0.5, 0.0]), np.array([0, 0, 1, 0], bool)
     )
     drawn = batches[3]
     assert set(batches.order(3)) == {1, 2}
@@ -107,7 +107,7 @@ def test_probabilities_rule_the_draw(bundle) -> None:
 
 def test_augmentation_hides_some_speeds_and_keeps_labels(bundle) -> None:
     rows = np.arange(len(bundle.samples))
-    batch = Batches(bundle.samples, rows, 200, 0, AugmentConfig(speed_drop=0.5))[0]
+    batch = Batches(bundle.samples, rows, 200, 0, SPEC, AugmentConfig(speed_drop=0.5))[0]
     hidden = np.isnan(batch["speed_mps"]).mean()
     assert 0.3 < hidden < 0.7
     assert np.isfinite(batch["true_speed_mps"]).all()

@@ -106,6 +106,13 @@ def test_a_jump_lasts_until_it_is_undone() -> None:
     assert [f.end_us for f in gone] == [log.ego.t_us[-1] + 1_000_000]
 
 
+def test_a_push_in_a_collision_is_driving() -> None:
+    log = shifted(builders.cruise(), slice(ROW, None), 0.8)
+    hit = replace(log, events=(Event("collisions_vehicle", int(log.ego.t_us[ROW]) - 50_000),))
+    assert find_faults(hit) == []
+    assert find_faults(log) != []
+
+
 def test_agent_fault_names_the_step() -> None:
     log = builders.lead_braking()
     pose = log.agents.pose_world.copy()

@@ -16,15 +16,21 @@ def straight(speed: float) -> np.ndarray:
     return np.stack([speed * t, 0 * t, 0 * t], -1).astype(np.float32)
 
 
-def drive(plan: np.ndarray, speed: float, lateral: float = 0.0, seconds: float = 3.0) -> tuple[np.ndarray, float]:
+def drive(
+    plan: np.ndarray, speed: float, lateral: float = 0.0, seconds: float = 3.0
+) -> tuple[np.ndarray, float]:
     """Follow one world-fixed plan with ideal pedals and wheels; returns the final pose and speed."""
     tracker, pose = Tracker(GAINS), np.array([0.0, lateral, 0.0])
     tracker.set_plan(plan, np.zeros(3), 0.0)
     for k in range(round(seconds / 0.05)):
         pedals = tracker.control(pose, speed, 0.05 * k, 0.05)
         wheel = pedals.steer * GAINS.max_wheel_rad
-        speed = max(0.0, speed + 0.05 * (GAINS.throttle_mps2 * pedals.throttle - GAINS.brake_mps2 * pedals.brake))
-        pose = pose + 0.05 * speed * np.array([math.cos(pose[2]), math.sin(pose[2]), math.tan(wheel) / WHEELBASE_M])
+        speed = max(
+            0.0, speed + 0.05 * (GAINS.throttle_mps2 * pedals.throttle - GAINS.brake_mps2 * pedals.brake)
+        )
+        pose = pose + 0.05 * speed * np.array(
+            [math.cos(pose[2]), math.sin(pose[2]), math.tan(wheel) / WHEELBASE_M]
+        )
     return pose, speed
 
 

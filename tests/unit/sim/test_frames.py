@@ -45,7 +45,9 @@ def test_camera_sees_left_on_the_left_and_the_ground_below() -> None:
     width, height = frames.CAMERA_SIZE_PX
     assert _project((20.0, 3.0, 0.0))[0] < width / 2 < _project((20.0, -3.0, 0.0))[0]
     assert _project((8.0, 0.0, 0.0))[1] > height / 2
-    assert _project((100.0, 0.0, 1.7))[1] < height / 2  # looking 4 degrees down, the horizon is above the middle
+    assert (
+        _project((100.0, 0.0, 1.7))[1] < height / 2
+    )  # looking 4 degrees down, the horizon is above the middle
 
 
 def test_camera_rotation_is_proper() -> None:

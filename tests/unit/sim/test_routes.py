@@ -65,7 +65,8 @@ def test_an_empty_map_is_a_user_error() -> None:
 
 
 def test_speeds_are_converted() -> None:
-    text = '<road name="" id="7"><type><speed max="25" unit="mph"/></type></road><road id="8"><speed max="36" unit="km/h"/>'
+    text = '<road name="" id="7"><type><speed max="25" unit="mph"/></type></road>'
+    text += '<road id="8"><speed max="36" unit="km/h"/>'
     assert road_speeds_mps(text) == pytest.approx({7: 11.176, 8: 10.0}, abs=1e-3)
 
 

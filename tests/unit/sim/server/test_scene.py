@@ -16,10 +16,11 @@ from sim.server import mesh_cache
 from sim.server.actors import Actor, Sensor
 from sim.server.mesh import build_mesh
 from sim.server.opendrive import read_town
-from sim.server.scene import view_of
+from sim.server.scene import Scene, Sector, view_of
 from sim.server.sensors import follow
 from sim.server.town import Town, load_town
 from sim.server.wire import IMAGE
+from sim.server.world import World
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +121,21 @@ def test_sensor_pose_is_the_composition_of_both_transforms(
 
 
 def test_image_payload_has_the_size_of_the_camera(town: Town, cache: Path) -> None:
-    from sim.server.scene import Scene
-    from sim.server.world import World
 
     world = World(town, 1, 1, 1)
     (x, y, z), rotation = town.spawn_points[0]
     payload = Scene(town).image(world, camera_at([[x, y, z + 1.2], rotation]))
     assert IMAGE.unpack_from(payload) == (256, 144, 100.0)
     assert len(payload) == IMAGE.size + 4 * 256 * 144
+
+
+@given(st.floats(-60, 60), st.floats(-60, 60), st.floats(-180, 180), st.floats(-25, 25))
+def test_sector_never_hides_a_visible_actor(x: float, y: float, yaw: float, pitch: float) -> None:
+    camera = camera_at([[0.0, 0.0, 1.7], [pitch, yaw, 0.0]])
+    view = view_of(camera)
+    right, down, ahead = (
+        view.camera_from_world[:3, :3] @ np.array([x, -y, 0.0]) + view.camera_from_world[:3, 3]
+    )
+    pixel = view.intrinsics @ np.array([right, down, ahead])
+    inside = ahead > 0.5 and 0 <= pixel[0] / ahead <= 256 and 0 <= pixel[1] / ahead <= 144
+    assert not inside or Sector(camera).contains(x, y, 0.5)

@@ -1,0 +1,79 @@
+"""Suites: the shipped ones, their separation, and bad files."""
+
+from pathlib import Path
+
+import pytest
+
+from drive.contracts import UserError
+from sim.server.opendrive import available_towns
+from sim.suites import HELD_OUT_TOWNS, load_suite, suite_names, take
+
+
+def test_shipped_suites() -> None:
+    assert {"collect", "gate", "heldout", "heldout_traffic", "quickstart", "tonight"} <= set(suite_names())
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_suite_loads_with_unique_routes_in_known_towns(name: str) -> None:
+    suite = load_suite(name)
+    assert len({r.route_id for r in suite.routes}) == len(suite.routes)
+    assert set(suite.towns) <= set(available_towns())
+    assert all(100 <= r.length_m <= 300 for r in suite.routes)
+
+
+def test_held_out_suites_are_the_same_routes_with_and_without_traffic() -> None:
+    plain, traffic = load_suite("heldout"), load_suite("heldout_traffic")
+    assert len(plain.routes) == 60
+    assert [(r.town, r.seed, r.length_m) for r in plain.routes] == [
+        (r.town, r.seed, r.length_m) for r in traffic.routes
+    ]
+    assert {r.condition for r in plain.routes} == {"no traffic"}
+    assert {r.condition for r in traffic.routes} == {"traffic"}
+
+
+def test_training_never_meets_held_out_towns_and_the_gate_never_meets_held_out_seeds() -> None:
+    for name in ("collect", "tonight", "tonight@2026-11-30"):
+        assert not set(load_suite(name).towns) & set(HELD_OUT_TOWNS)
+    used = {(r.town, r.seed) for r in load_suite("heldout").routes}
+    gate = load_suite("gate")
+    assert not used & {(r.town, r.seed) for r in gate.routes}
+    assert {r.condition for r in gate.routes} == {"no traffic", "traffic"}
+
+
+def test_each_night_has_its_own_routes() -> None:
+    first, again, other = (load_suite(f"tonight@2026-11-{d}") for d in (29, 29, 30))
+    assert first == again
+    assert not {r.seed for r in first.routes} & {r.seed for r in other.routes}
+
+
+def test_take_spreads_over_the_suite() -> None:
+    suite = load_suite("quickstart")
+    assert len(take(suite, 4).routes) == 4
+    assert len(take(suite, 4).towns) >= 3
+    assert take(suite, 99) == suite
+    with pytest.raises(UserError, match="at least 1"):
+        take(suite, 0)
+
+
+def test_unknown_suite_lists_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"unknown suite 'quikstart'; known: .*quickstart"):
+        load_suite("quikstart")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("groups: [{town: Town01, cuont: 3}]", r"groups\[0\].cuont: unknown key"),
+        ("groups: [{town: Town01, count: many}]", r"groups\[0\].count: expected int"),
+        ("groups: [{town: 1}]", r"groups\[0\].town: expected a town name"),
+        ("goups: []", "goups: unknown key"),
+        ("groups: []", "no routes"),
+        ("groups: [", "not valid YAML"),
+        ("- 1", "expected keys"),
+    ],
+)
+def test_bad_files_name_the_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        load_suite(str(path))
