@@ -69,7 +69,7 @@ def sha256_json(value: Any) -> str:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `path` (replacing it) if the block succeeds and vanishes if not."""
+    """Yield a temporary folder that replaces `path` if the block succeeds and vanishes if not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temp = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:

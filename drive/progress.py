@@ -22,7 +22,9 @@ class Progress:
         self._show("")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
         self._show("" if kind is None else "stopped", final=True)
 
     def advance(self, steps: int = 1, note: str = "") -> None:

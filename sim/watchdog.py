@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import carla
 
 POLL_S = 0.25
-SILENT_POLLS = 6
+SILENT_POLLS = 8
 HOPELESS_POLLS = 240
 EXIT_CODE = 70
 T = TypeVar("T")
@@ -71,7 +72,8 @@ class Watchdog:
                 print("the CARLA client hangs in a tick; ending this worker", file=sys.stderr, flush=True)
                 os._exit(EXIT_CODE)
             # without an answer from the server its own timeout applies
-            silent = silent + 1 if self._world.get_snapshot().frame != before else 0
+            answered = self._world.get_snapshot().frame != before
+            silent = silent + 1 if answered and _all_asleep() else 0
             if silent > SILENT_POLLS:
                 self._rescue(began)
                 silent = 0
@@ -83,3 +85,26 @@ class Watchdog:
             self.rescues += 1
             self._manager.set_synchronous_mode(False)
             self._manager.set_synchronous_mode(True)
+
+
+def _all_asleep() -> bool:
+    """Is every other thread of this process and of its children (the server) waiting, none of them runnable?
+
+    Tells a lost wake-up from a machine that is merely busy. Where there is no /proc the answer is yes.
+    """
+    own = Path("/proc/self/task")
+    if not own.is_dir():
+        return True
+    me = threading.get_native_id()
+    tasks = [task for task in own.iterdir() if task.name != str(me)]
+    children = own / str(os.getpid()) / "children"
+    for child in children.read_text().split() if children.is_file() else ():
+        tasks += list(Path(f"/proc/{child}/task").glob("*"))
+    for task in tasks:
+        try:
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it has just ended
+            continue
+        if state != "S":
+            return False
+    return True

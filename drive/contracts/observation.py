@@ -30,9 +30,9 @@ class RouteHint:
 
     Attributes:
         turn: Instruction at the next branch.
-        target_points_ego: float32 (2, 2), route points about 10 m and 25 m ahead [m], nearer first.
+        target_points_ego: float32 (2, 2), route points about 10 m and 25 m ahead [m].
         speed_limit_mps: Posted limit here.
-        provenance: "navigation" (from a route known beforehand) or "oracle" (derived from the recorded future).
+        provenance: "navigation" (a route known beforehand) or "oracle" (derived from the recorded future).
     """
 
     turn: Turn
@@ -71,8 +71,8 @@ class Observation:
         t_us: Time of the newest image.
         images: Camera name -> uint8 (K, H, W, 3) RGB, oldest first; may be empty for blind policies.
         cameras: Camera name -> model, same keys as images.
-        history_ego: float32 (H, 3), past poses [x_m, y_m, yaw_rad] in the current ego frame at 2 Hz, oldest first,
-            last row 0.
+        history_ego: float32 (H, 3), past poses [x_m, y_m, yaw_rad] in the current ego frame at 2 Hz,
+            oldest first, last row 0.
         speed_mps, accel_mps2, yaw_rate_radps: Ego motion now.
         route: Route instruction.
     """

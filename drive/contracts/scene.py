@@ -90,7 +90,7 @@ class RoadPatch:
     """Lanes around a drive, for scoring and pictures.
 
     Attributes:
-        centre_world: float64 (L, P, 2), driving-lane centre lines in driving direction, resampled to P points [m].
+        centre_world: float64 (L, P, 2), driving-lane centre lines in driving direction, P points each [m].
         width_m: float32 (L,).
         in_junction: bool (L,).
         stop_line_world: float64 (G, 2, 2), one segment per signalled stop line.

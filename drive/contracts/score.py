@@ -14,7 +14,7 @@ class CaseScore:
 
     Attributes:
         case_id: Stable id; the same case in two evaluations is paired by it.
-        status: "ok", "failed" (the policy failed: counts as score 0), "infrastructure" (the simulator failed).
+        status: "ok", "failed" (the policy failed: score 0) or "infrastructure" (the simulator failed).
         score: Primary score, higher is better.
         terms: Further named numbers.
     """
@@ -48,4 +48,6 @@ class EvalResult:
     @property
     def mean(self) -> float:
         """Sum of scores over planned cases; a missing or failed case counts as 0."""
-        return sum(c.score for c in self.cases if c.status == "ok") / self.planned if self.planned else float("nan")
+        if not self.planned:
+            return float("nan")
+        return sum(c.score for c in self.cases if c.status == "ok") / self.planned

@@ -120,4 +120,5 @@ def thin_standing(samples: Samples, rows: I64, share: float, seed: int) -> I64:
     """Rows with only this share of the samples in which the vehicle stands and is to stay standing."""
     stands = (samples.speed_mps[rows] < 0.1) & (samples.label_ego[rows, -1, 0] < 0.5)
     kept = np.random.default_rng([seed, 2]).random(len(rows)) < share
-    return rows[~stands | kept]
+    chosen: I64 = rows[~stands | kept]
+    return chosen

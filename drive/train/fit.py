@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from drive.contracts import UserError
-from drive.data.batches import Batch, Batches
+from drive.data.batches import Batches
+from drive.data.samples import Batch
 from drive.progress import Progress
 from drive.train.checkpoint import newest_checkpoint, save_checkpoint
 from drive.train.config import LoopConfig

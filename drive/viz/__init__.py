@@ -1,0 +1,1 @@
+"""Pictures: the quad painter that renders cameras, bird's-eye views and plots."""
