@@ -17,6 +17,7 @@ RUN_OFF_M = 45  # the path goes on behind the goal, so that nobody has to stop t
 RUN_UP_M = 5  # and begins before the start
 TURN_NOTICE_M = 30
 TURN_RAD = 0.5
+NARROWEST_M = 2.5  # lanes that open or close are no lanes to drive on
 SPEED_CAP_MPS = 40 / 3.6  # the suites are urban: faster roads are driven at this speed
 DEFAULT_SPEED_KMH = 40.0
 LATERAL_ACCEL_MPS2 = 2.0
@@ -184,7 +185,7 @@ def _walk(starts: list[carla.Waypoint], points: int, rng: np.random.Generator) -
     for _ in range(points):
         walk.append(here)
         choices = here.next(STEP_M)
-        if not choices:
+        if not choices or here.lane_width < NARROWEST_M:
             return None
         after = choices[int(rng.integers(len(choices)))] if len(choices) > 1 else choices[0]
         lane = (after.road_id, after.lane_id)

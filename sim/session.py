@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import carla
 import numpy as np
 
-from drive.contracts import F64, UserError
+from drive.contracts import F64, AgentKind, UserError
 from sim.control import VehicleGains
 from sim.frames import axle_from_centre, pose_from_carla, transform, vector
 from sim.lights import RouteLights
@@ -25,6 +25,8 @@ CONNECT_TIMEOUT_S = 5.0
 WARM_UP_TICKS = (20, 100)
 ALIGN_TICKS = 8
 SEE_AGENTS_M = 100.0
+OTHER_LEVEL_M = 4.5
+WALKER_SIZE_M = 0.5  # their boxes are thinner than a person in motion
 PREDICT_AGENTS_M = 55.0
 
 
@@ -117,7 +119,7 @@ class Session:
         self.walkers = Walkers(world, self.route, spec.seed)
         self.walkers.spawn(spec.walkers)
         self._actors += self.walkers.actors
-        self.watchdog = Watchdog(world, self._manager)
+        self.watchdog = Watchdog(world, self._address.traffic_port)
         self.tick()
         hand_over(self._manager, self._address.traffic_port, vehicles, spec.seed)
         self._describe(world.get_actors([a.id for a in vehicles + self.walkers.actors]))
@@ -151,7 +153,8 @@ class Session:
         self._sizes = np.array([(2 * b.x, 2 * b.y) for b in boxes], np.float32).reshape(-1, 2)
         kinds = [int(kind_of(a.type_id, 2 * b.x)) for a, b in zip(self._agents, boxes, strict=True)]
         self._kinds = np.array(kinds, np.int32)
-        self._sizes[self._kinds == 3] = np.maximum(self._sizes[self._kinds == 3], 0.5)
+        walks = self._kinds == AgentKind.PEDESTRIAN
+        self._sizes[walks] = np.maximum(self._sizes[walks], WALKER_SIZE_M)
 
     def tick(self) -> None:
         """Advance the simulation by TICK_S."""
@@ -194,6 +197,8 @@ class Session:
         return EgoState(axle_from_centre(np.array(centre)), speed, forward, turning)
 
     def _agent_states(self, snapshot: carla.WorldSnapshot, ego_xy: F64) -> tuple[Agents, list[float]]:
+        """Road users within 100 m and on the ego's level: not those on a bridge above or a road below."""
+        level_m = float(self.route.z_m[min(max(int(self._s_m), 0), len(self.route.z_m) - 1)])
         rows, poses, speeds, heights = [], [], [], []
         for i, actor in enumerate(self._agents):
             found = snapshot.find(actor.id)
@@ -203,8 +208,10 @@ class Session:
             x, y, yaw = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
             if abs(x - ego_xy[0]) + abs(y - ego_xy[1]) > SEE_AGENTS_M:
                 continue
+            if abs(here.location.z - level_m) > OTHER_LEVEL_M:
+                continue
             rows.append(i)
-            if self._kinds[i] == 3:
+            if self._kinds[i] == AgentKind.PEDESTRIAN:
                 speed = math.hypot(v.x, v.y)
                 yaw = math.atan2(-v.y, v.x) if speed > 0.1 else yaw
             else:
@@ -223,7 +230,7 @@ class Session:
         for i, pose in enumerate(agents.pose_world):
             speed = float(agents.speed_mps[i])
             near = math.hypot(pose[0] - ego_xy[0], pose[1] - ego_xy[1]) < PREDICT_AGENTS_M
-            if agents.kind[i] == 3 or speed < 0.3 or not near:
+            if agents.kind[i] == AgentKind.PEDESTRIAN or speed < 0.3 or not near:
                 paths.append(())
             else:
                 paths.append(lane_paths(self.map, pose, heights[i], 10.0 + 4.0 * max(speed, 5.0)))

@@ -3,10 +3,12 @@
 carla 0.9.16 wakes the TrafficManager's thread by setting a flag and notifying without holding the mutex
 (TrafficManagerLocal::SynchronousTick), so once in some ten thousand ticks the notification is lost and
 `world.tick` never returns. The flag stays set: one more notification lets exactly the missing step happen.
-Leaving and re-entering synchronous mode is the one call that notifies again.
+Leaving and re-entering synchronous mode is the one call that notifies again. It has to go through the
+TrafficManager's own RPC port, because the Python object waits for a mutex that the hanging tick holds.
 """
 
 import os
+import socket
 import sys
 import threading
 import time
@@ -15,11 +17,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import carla
+import msgpack
 
 POLL_S = 0.25
 SILENT_POLLS = 8
 HOPELESS_POLLS = 240
 EXIT_CODE = 70
+REENTER = b"".join(msgpack.packb([0, n, "set_synchronous_mode", [n > 0]]) for n in (0, 1))
 T = TypeVar("T")
 
 
@@ -28,11 +32,11 @@ class Watchdog:
 
     Args:
         world: World whose `tick` is watched.
-        manager: The drive's TrafficManager.
+        traffic_port: RPC port of the drive's TrafficManager, which lives in this process.
     """
 
-    def __init__(self, world: carla.World, manager: carla.TrafficManager) -> None:
-        self._world, self._manager = world, manager
+    def __init__(self, world: carla.World, traffic_port: int) -> None:
+        self._world, self._port = world, traffic_port
         self._lock = threading.Lock()
         self._began: float | None = None
         self._frame = 0
@@ -83,8 +87,10 @@ class Watchdog:
             if self._began != began:  # it returned meanwhile
                 return
             self.rescues += 1
-            self._manager.set_synchronous_mode(False)
-            self._manager.set_synchronous_mode(True)
+            with socket.create_connection(("127.0.0.1", self._port), timeout=5) as line:
+                line.sendall(REENTER)
+                line.settimeout(5)
+                line.recv(64)
 
 
 def _all_asleep() -> bool:

@@ -153,7 +153,10 @@ def _declared(folder: Path, stored: Mapping[str, int]) -> dict[str, int]:
     if SOURCE in stored:
         samples = columns.read_metadata(folder / f"{SOURCE}.arrow")["metadata"]["samples"]
         return {SYNC: samples, EGO: samples, BOXES: samples}
-    return {EGO: stored.get(EGO, stored[SYNC])} if SYNC in stored else {}
+    if SYNC not in stored:
+        return {}
+    sensors = [key for key in stored if key.startswith(("camera.", "lidar."))]  # may run faster than frames
+    return {EGO: stored.get(EGO, stored[SYNC]), **{key: max(stored[key], stored[SYNC]) for key in sensors}}
 
 
 def clock_faults(folder: Path, key: str, t_us: I64) -> list[Fault]:

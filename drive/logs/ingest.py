@@ -8,7 +8,7 @@ from typing import Any
 from drive.contracts import UserError
 from drive.files import new_folder, read_json, write_json
 from drive.logs import columns
-from drive.logs.layout import BOXES, FORMAT, SOURCE, SYNC, log_folders
+from drive.logs.layout import BOXES, CAMERA_KEYS, FORMAT, SOURCE, SYNC, log_folders
 from drive.logs.nuscenes_tables import SceneSurvey, Survey, survey
 from drive.logs.reader import read_meta
 from drive.progress import Progress
@@ -147,7 +147,10 @@ def ingest_py123d(root: Path) -> IngestReport:
         frames, boxes = columns.row_count(folder / f"{SYNC}.arrow"), count_boxes(folder)
         if not frames:
             raise UserError(f"{folder}: has no frames; convert this log again")
-        cameras = {p.stem: (columns.row_count(p), frames) for p in sorted(folder.glob("camera.*.arrow"))}
+        cameras = {}
+        for name, key in CAMERA_KEYS.items():
+            if (folder / f"{key}.arrow").exists():
+                cameras[name] = (min(frames, columns.row_count(folder / f"{key}.arrow")), frames)
         measured = meta.simulator != "real world" or bool(_source(folder).get("can_bus"))
         scenes.append(
             SceneReport(meta.log_id, folder.parent.name, frames, boxes, frames, boxes, cameras, measured)

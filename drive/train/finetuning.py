@@ -60,8 +60,8 @@ class AdapterLearner(PlannerLearner):
 
 def _distance(old_scene: Scene, old: Denoised, scene: Scene, done: Denoised, replay: Tensor) -> Tensor:
     """||v - v_old||^2 of trajectories and scores plus KL divergence of commands, mean over replay samples."""
-    gap = (done.clean - old.clean).square().mean((1, 2))
-    gap = gap + (done.start[:, 0] - old.start[:, 0]).square().mean(1)
+    gap = (done.clean - old.clean).square().sum(2).mean(1)
+    gap = gap + (done.start[:, 0] - old.start[:, 0]).square().sum(1)
     gap = gap + (done.scores.log_softmax(1) - old.scores.log_softmax(1)).square().mean(1)
     gap = gap + _divergence(scene.lateral, old_scene.lateral)
     gap = gap + _divergence(scene.longitudinal, old_scene.longitudinal)

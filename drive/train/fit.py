@@ -22,6 +22,7 @@ from drive.data.samples import Batch
 from drive.progress import Progress
 from drive.train.checkpoint import newest_checkpoint, save_checkpoint
 from drive.train.config import LoopConfig
+from drive.train.losslog import LossLog
 
 INTERRUPTED = 75
 _EMA_WARMUP = 10
@@ -154,9 +155,11 @@ class _Keeper(pl.Callback):
 
     def __init__(self, out_dir: Path, fingerprint: str, bar: Progress) -> None:
         self._out_dir, self._fingerprint, self._bar = out_dir, fingerprint, bar
+        self._losses: LossLog | None = None
         self.stop_asked = False
 
-    def on_train_start(self, *_: Any) -> None:
+    def on_train_start(self, _trainer: pl.Trainer, learner: Any) -> None:
+        self._losses = LossLog(self._out_dir, learner.first_step)
         if threading.current_thread() is threading.main_thread():  # after Lightning has set its own handler
             signal.signal(signal.SIGTERM, self._ask_to_stop)
 
@@ -171,6 +174,8 @@ class _Keeper(pl.Callback):
         learner.update_average()
         self._bar.advance(note=" ".join(f"{name} {value:.3f}" for name, value in learner.last_terms.items()))
         step = learner.step
+        if self._losses is not None:
+            self._losses.add(step, learner.last_terms)
         if step % learner.loop.checkpoint_every == 0 or step == learner.loop.max_steps or self.stop_asked:
             save_checkpoint(self._out_dir, step, learner.state_tensors(), self._fingerprint)
         if self.stop_asked:

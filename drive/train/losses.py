@@ -14,6 +14,7 @@ from drive.model.network import NO_COMMAND, Inputs, PlannerNetwork, Scene
 from drive.train.weights import LossWeights
 
 Batch = dict[str, Tensor]
+_NEAR_LEAD_M, _NEAR_LEAD_WEIGHT = 45.0, 5.0
 
 
 class Denoised(NamedTuple):
@@ -86,15 +87,23 @@ def _command_loss(scene: Scene, command: Tensor, weight: Tensor) -> Tensor:
 
 
 def _perception_loss(scene: Scene, batch: Batch) -> Tensor:
-    """Unknown values do not count."""
+    """Unknown values do not count; near leads are rare and count more, else the median answer is "none"."""
     known = batch["light"] >= 0
     light = cross_entropy(scene.light, batch["light"].clamp(min=0), reduction="none")
-    return _mean_of(light, known) + sum(
-        _mean_of((seen - truth.clamp(0, MAX_DISTANCE_M)).abs() / 20, torch.isfinite(truth))
-        for seen, truth in ((scene.stop_m, batch["stop_m"]), (scene.lead_m, batch["lead_m"]))
+    near = torch.where(batch["lead_m"] < _NEAR_LEAD_M, _NEAR_LEAD_WEIGHT, 1.0)
+    return (
+        _mean_of(light, known.float())
+        + _distance_loss(scene.stop_m, batch["stop_m"], torch.ones_like(near))
+        + _distance_loss(scene.lead_m, batch["lead_m"], near)
     )
 
 
-def _mean_of(value: Tensor, known: Tensor) -> Tensor:
-    """Mean over known entries, 0 if there are none."""
-    return torch.where(known, value, torch.zeros_like(value)).sum() / known.sum().clamp(min=1)
+def _distance_loss(seen_m: Tensor, truth_m: Tensor, weight: Tensor) -> Tensor:
+    gap = (seen_m - truth_m.clamp(0, MAX_DISTANCE_M)).abs() / 20
+    return _mean_of(gap, weight * torch.isfinite(truth_m))
+
+
+def _mean_of(value: Tensor, weight: Tensor) -> Tensor:
+    """Weighted mean over entries with a positive weight, 0 if there are none."""
+    used = torch.where(weight > 0, value, torch.zeros_like(value))
+    return (used * weight).sum() / weight.sum().clamp(min=1)

@@ -23,4 +23,4 @@ class LossWeights:
     score: float = 0.5
     score_scale_m: float = 0.3
     command: float = 0.3
-    perception: float = 0.2
+    perception: float = 0.3

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import carla
 import numpy as np
 import psutil
 import pytest
@@ -184,6 +185,19 @@ def test_a_missing_town_is_refused_before_anything_starts(tmp_path: Path) -> Non
 def test_an_unreachable_carla_is_refused_in_one_line(tmp_path: Path) -> None:
     with reserve_ports() as port, pytest.raises(UserError, match="--carla localhost"):
         run_suite(suite_of(QUIET), "expert", tmp_path / "out", carla=f"localhost:{port}")
+
+
+def test_a_foreign_server_is_driven_on_and_left_running_as_it_was(tmp_path: Path) -> None:
+    with reserve_ports() as port, own_server("Town01", port):
+        address = f"127.0.0.1:{port}"
+        routes = suite_of(QUIET, BUSY)
+        result = run_suite(routes, "expert", tmp_path, carla=address, record=False, workers=2)
+        assert [c.terms["success"] for c in result.cases] == [1.0, 1.0]
+        client = carla.Client("127.0.0.1", port)
+        client.set_timeout(10.0)
+        world = client.get_world()
+        assert not world.get_settings().synchronous_mode
+        assert len(world.get_actors().filter("vehicle.*")) == 0
 
 
 def test_a_server_that_dies_or_stays_silent_is_reported(tmp_path: Path) -> None:

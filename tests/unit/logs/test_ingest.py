@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -160,3 +161,27 @@ def test_logs_converted_elsewhere_are_taken_stock_of(tiny: tuple[Path, Path], tm
     assert (len(report.scenes), report.samples, report.boxes) == (2, 2 * FRAMES, 4 * FRAMES)
     with pytest.raises(UserError, match="no py123d logs"):
         ingest_py123d(tmp_path)
+
+
+def test_images_are_read_where_no_frame_lacks_one(tmp_path: Path) -> None:
+    data = write_tiny(tmp_path / "data", scenes=("scene-0103",))
+    folder = data / "samples" / "CAM_FRONT"
+    folder.mkdir(parents=True)
+    for i in range(FRAMES):
+        assert cv2.imwrite(
+            str(folder / f"scene-0103-{i}.jpg"), np.full((9, 16, 3), (250, 20 * i, 5), np.uint8)
+        )
+    ingest_nuscenes(data, "v1.0-mini", tmp_path / "logs")
+    log = read_drive(tmp_path / "logs", "scene-0103")
+    assert log.meta.image_kind == "camera"
+    assert log.plans.images["front"].shape == (FRAMES, 9, 16, 3)
+    red, green, blue = log.plans.images["front"][5].reshape(-1, 3).mean(0)
+    assert (red, green, blue) == pytest.approx((5, 100, 250), abs=4)
+    camera = log.plans.cameras["front"]
+    ahead = camera.camera_from_ego @ np.array([11.7, 0.0, 1.5, 1.0])
+    np.testing.assert_allclose(ahead[:3], [0.0, 0.0, 10.0], atol=1e-9)
+    (folder / "scene-0103-3.jpg").unlink()
+    with pytest.raises(UserError, match=r"scene-0103-3\.jpg"):
+        read_drive(tmp_path / "logs", "scene-0103")
+    assert ingest_nuscenes(data, "v1.0-mini", tmp_path / "logs").converted == 1
+    assert list_drives(tmp_path / "logs")[0].image_kind == "none"

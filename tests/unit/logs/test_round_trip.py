@@ -37,7 +37,7 @@ def assert_same(a: Any, b: Any, where: str = "log") -> None:
 
 
 @given(drives())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_recorded_drive_comes_back_exactly(log: DriveLog) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_drive(Path(folder), log)
