@@ -32,7 +32,7 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
     set of
     held-out drives; the mined windows on sibling routes (never trained on) are the other.
     """
-    from drive.model import load_policy
+    from drive.model import policy_factory
 
     suite = gate_suite(night.config)
     results = {
@@ -49,7 +49,7 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
     report: dict[str, Any] = {"held_out_units": len(held_units), "sibling_units": len(sibling_units)}
     for model, stage in STAGE_OF.items():
         folder = night.folder / stage / "model"
-        policy = load_policy(folder)
+        policy = policy_factory(folder)()  # on one thread
         evidence = ModelEvidence(
             model_id=model_id_of(folder),
             closed_loop=results[model],
@@ -100,7 +100,7 @@ def drive_suite(config: DriveConfig, suite: "Suite", folder: Path, out: Path) ->
 def _real_logs(night: "Night", model_folder: Path) -> list[dict[str, Any]]:
     """Open-loop rows of the nuScenes sources (the model, then the blind floors), or why there are none."""
     from drive.bench.nuscenes import bench_nuscenes
-    from drive.model import load_policy
+    from drive.model import policy_factory
 
     rows: list[dict[str, Any]] = []
     for source in night.sources:
@@ -110,7 +110,7 @@ def _real_logs(night: "Night", model_folder: Path) -> list[dict[str, Any]]:
             report = bench_nuscenes(
                 source.folder,
                 source.version,
-                load_policy(model_folder),
+                policy_factory(model_folder)(),
                 images=night.config.evaluate.real_images,
             )
         except UserError as error:

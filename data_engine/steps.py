@@ -120,9 +120,9 @@ def _with_shadow(night: Night) -> Iterator[tuple[DriveLog, str]]:
 
 def champion_policy(night: Night) -> Policy:
     """The pinned champion, loaded."""
-    from drive.model import load_policy
+    from drive.model import policy_factory
 
-    return load_policy(model_folder(night, "champion"))
+    return policy_factory(model_folder(night, "champion"))()
 
 
 def _shadow(ref: DriveRef, policy: Policy, seed: int) -> tuple[DriveLog, str]:

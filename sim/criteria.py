@@ -60,6 +60,7 @@ class Criteria:
     best_s_m: float = 0.0
     outside_m: float = 0.0
     driven_m: float = 0.0
+    _speeds_mps: list[float] = field(default_factory=list)
     _last: Situation | None = None
     _outside: tuple[float, float, str] | None = None
     _next_lane_check_s: float = 0.0
@@ -82,6 +83,7 @@ class Criteria:
             self._next_lane_check_s = scene.t_s + LANE_EVERY_S
             self._lanes(scene)
         self.best_s_m = max(self.best_s_m, scene.s_m)
+        self._speeds_mps.append(abs(scene.ego.speed_mps))
         self._last = scene
         standing = abs(scene.ego.speed_mps) < STANDING_MPS
         self._standing_s = self._standing_s + self.tick_s if standing else 0.0
@@ -154,9 +156,15 @@ class Criteria:
         return "in the oncoming lane" if against_route or against_ego else None
 
     def finish(self, contacts: list[Contact], first_frame: int) -> tuple[Event, ...]:
-        """All infractions in time order, collisions included."""
+        """All infractions in time order, collisions included.
+
+        As in the leaderboard, being hit while standing still is not the ego's infraction.
+        """
         self._close_outside()
         for contact in contacts:
+            before = contact.frame - first_frame - 1
+            if 0 <= before < len(self._speeds_mps) and self._speeds_mps[before] < STANDING_MPS:
+                continue
             kind = kind_of(contact.other_type, 0.0)
             key = {
                 AgentKind.PEDESTRIAN: "collisions_pedestrian",

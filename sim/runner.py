@@ -52,7 +52,7 @@ def run_suite(
     Args:
         suite: Routes.
         policy: Picklable factory of the driver, built once per worker, or "expert".
-        out_dir: Gets results.json and, if `record`, logs/ (a log store).
+        out_dir: Gets results.json, workers.log and, if `record`, logs/ (a log store).
         carla: host:port of a running CARLA server; None starts an own light server per route.
         workers: Parallel drives; 1 with `carla`.
         record: Keep drive logs with camera images.
@@ -86,7 +86,7 @@ def run_suite(
     if tasks:
         with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes") as bar:
             bar.advance(len(suite.routes) - len(tasks), "already driven" if results.finished else "")
-            _Pool(policy, count, tasks, results, bar).run()
+            _Pool(policy, count, tasks, results, bar, out_dir / "workers.log").run()
     results.write()
     return results.result(versions())
 
@@ -102,7 +102,7 @@ def preflight(suite: Suite, carla: str | None) -> None:
         from sim.worker import parse_address
 
         try:
-            towns, where = towns_on(connect(parse_address(carla))), f"the CARLA server at {carla}"
+            towns, where = towns_on(connect(*parse_address(carla))), f"the CARLA server at {carla}"
         except RuntimeError as error:
             raise UserError(
                 f"--carla {carla}: no answer ({error}); start CARLA 0.9.16 or leave --carla out"
@@ -139,8 +139,10 @@ class _Pool:
         tasks: deque[Task],
         results: ResultsFile,
         bar: Progress,
+        log_file: Path,
     ) -> None:
         self._policy, self._tasks, self._results, self._bar = policy, tasks, results, bar
+        self._log_file = log_file
         self._context = get_context("spawn")
         self._count = count
         self._attempts: Counter[int] = Counter()
@@ -157,7 +159,7 @@ class _Pool:
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=work, args=(theirs, self._policy), daemon=True)
+        process = self._context.Process(target=work, args=(theirs, self._policy, self._log_file), daemon=True)
         process.start()
         theirs.close()
         return self._assign(_Worker(process, ours))
@@ -192,7 +194,8 @@ class _Pool:
             kind, payload = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
             worker.process.join(timeout=5)
-            return self._replace(worker, f"worker ended with exit code {worker.process.exitcode}")
+            code = worker.process.exitcode
+            return self._replace(worker, f"worker ended with exit code {code}, see {self._log_file}")
         if kind == "user_error":
             raise UserError(payload)
         assert worker.task is not None

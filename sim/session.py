@@ -40,14 +40,14 @@ class Address:
     own: bool
 
 
-def connect(address: Address) -> carla.Client:
+def connect(host: str, port: int) -> carla.Client:
     """A client of a server; a version that differs is a UserError with the line that mends it."""
-    client = carla.Client(address.host, address.port)
+    client = carla.Client(host, port)
     client.set_timeout(CONNECT_TIMEOUT_S)
     theirs, ours = client.get_server_version(), client.get_client_version()
     if theirs.split("-")[0] != ours.split("-")[0]:
         raise UserError(
-            f"CARLA server {address.host}:{address.port} is version {theirs}, the client is {ours}; "
+            f"CARLA server {host}:{port} is version {theirs}, the client is {ours}; "
             f"run: pip install carla=={theirs.split('-')[0]}"
         )
     client.set_timeout(TICK_TIMEOUT_S)
@@ -65,7 +65,7 @@ class Session:
     def __init__(self, address: Address, spec: RouteSpec, camera: bool) -> None:
         self.spec = spec
         self._address = address
-        self._client = connect(address)
+        self._client = connect(address.host, address.port)
         self._world = self._open_town()
         self._settings = self._world.get_settings()
         self._manager: carla.TrafficManager | None = None
@@ -73,7 +73,6 @@ class Session:
         self.watchdog: Watchdog | None = None
         self.camera: FrontCamera | None = None
         self.collisions: CollisionSensor | None = None
-        self._apply_settings()
         self.map = self._world.get_map()
         self._speeds = road_speeds_mps(self.map.to_opendrive())
         self.route: Route = build_route(self.map, spec, self._speeds)
@@ -111,6 +110,7 @@ class Session:
 
     def _populate(self) -> None:
         spec, world = self.spec, self._world
+        self._apply_settings()
         self.ego = spawn_ego(world, self.route)
         self._actors.append(self.ego)
         self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)

@@ -19,10 +19,15 @@ GOAL_CLEAR_M = 8.0
 WIDEST_ROAD_M = 14.0
 STROLL_M = 25.0
 SHORTEST_STROLL_M = 6.0
+STROLL_CLEAR_M = 1.3  # nearer to the kerb, the traffic would brake for them all the time
+CROSSER_KERB_M = (0.7, 1.6)
+STROLLER_KERB_M = (1.8, 3.0)
+CROSSER_CLEAR_M, STROLLER_CLEAR_M = 6, 15  # distance from junctions
 SPEED_MPS = (1.0, 1.7)
 TRIGGER_M = (20.0, 34.0)
 PATIENCE_S = 5.0
 LOOK_M = (0.4, 0.8, 1.2)
+LOOK_AHEAD_S = 3.0
 BODY_M = 0.45
 EGO_HALF_M = (2.45, 0.92)
 STANDING_MPS = 0.5
@@ -52,7 +57,8 @@ class Walker:
         s_m: Arc length of the route at which it stands.
         trigger_m: It starts to cross when the ego is that near, along the route.
         origin: Where the leg began.
-        held_s: How long something has been in its way.
+        held: Something is in its way; it then looks before it walks on.
+        held_s: How long that has lasted, in all.
     """
 
     actor: carla.Actor
@@ -63,6 +69,7 @@ class Walker:
     s_m: float
     trigger_m: float
     origin: tuple[float, float]
+    held: bool = False
     held_s: float = 0.0
 
     def turn_back(self, here: tuple[float, float]) -> None:
@@ -105,10 +112,12 @@ class Walkers:
         route = self.route
         s = float(rng.uniform(route.start_m + START_CLEAR_M, route.goal_m - GOAL_CLEAR_M))
         side = 1.0 if rng.random() < 0.4 else -1.0
-        extra, way = float(rng.uniform(0.7, 1.6)), 1.0 if rng.random() < 0.5 else -1.0
+        extra = float(rng.uniform(*(CROSSER_KERB_M if crosses else STROLLER_KERB_M)))
+        way = 1.0 if rng.random() < 0.5 else -1.0
         blueprint = blueprints[int(rng.integers(len(blueprints)))]
         speed, trigger = float(rng.uniform(*SPEED_MPS)), float(rng.uniform(*TRIGGER_M))
-        if crosses and route.junction[max(0, int(s) - 6) : int(s) + 7].any():
+        clear = CROSSER_CLEAR_M if crosses else STROLLER_CLEAR_M
+        if route.junction[max(0, int(s) - clear) : int(s) + clear + 1].any():
             return None
         pose, z = route.at(s), float(route.z_m[int(s)])
         normal = (-math.sin(pose[2]) * side, math.cos(pose[2]) * side)
@@ -132,7 +141,7 @@ class Walkers:
 
     def tick(self, snapshot: carla.WorldSnapshot, scene: Situation, dt_s: float) -> None:
         """Give each walker its control for the next tick."""
-        boxes = _boxes(scene)
+        boxes, careful = _boxes(scene), _boxes(scene, careful=True)
         for walker in self.all:
             found = snapshot.find(walker.actor.id)
             if found is None:
@@ -141,7 +150,8 @@ class Walkers:
             x, y, _ = pose_from_carla(place.location.x, place.location.y, 0.0)
             self._advance(walker, (x, y), scene.s_m)
             moving = walker.phase in (Phase.CROSS, Phase.STROLL)
-            if moving and _blocked((x, y), walker.way, boxes):
+            walker.held = moving and _blocked((x, y), walker.way, careful if walker.held else boxes)
+            if walker.held:
                 moving = False
                 walker.held_s += dt_s
                 if walker.held_s > PATIENCE_S:
@@ -179,20 +189,23 @@ def kerb_m(town: carla.Map, pose: F64, normal: tuple[float, float], z_m: float) 
 def free_walk_m(town: carla.Map, spot: tuple[float, float], way: tuple[float, float], z_m: float) -> float:
     """How far one can walk straight on without stepping on the road, at most 25 m."""
     for step in np.arange(0.5, STROLL_M, 0.5):
-        for side in (-0.4, 0.4):
+        for side in (-STROLL_CLEAR_M, STROLL_CLEAR_M):
             x, y = spot[0] + way[0] * step - way[1] * side, spot[1] + way[1] * step + way[0] * side
             if town.get_waypoint(location(x, y, z_m), False, ON_ROAD) is not None:
                 return float(max(0.0, step - 1.0))
     return STROLL_M
 
 
-def _boxes(scene: Situation) -> F64:
+def _boxes(scene: Situation, careful: bool = False) -> F64:
     """Vehicles that walkers do not walk into: rows [x, y, cos, sin, rear, front, half width] [m].
 
-    The space in front of a moving ego is left out: not to drive into people is the ego's task.
+    The space in front of a moving ego is left out: not to drive into people is the ego's task. With `careful`
+    its way of the next 3 s is kept free too: nobody who stands on the road steps out before a car.
     """
     ego = centre_from_axle(scene.ego.pose_world)
     front = EGO_HALF_M[0] + BODY_M if scene.ego.speed_mps < STANDING_MPS else EGO_HALF_M[0] - BODY_M
+    if careful:
+        front = EGO_HALF_M[0] + BODY_M + LOOK_AHEAD_S * max(0.0, scene.ego.speed_mps)
     rows = [_row(ego, EGO_HALF_M[0], EGO_HALF_M[1], front)]
     agents = scene.agents
     for i in np.flatnonzero(agents.kind != AgentKind.PEDESTRIAN):

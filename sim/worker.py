@@ -4,7 +4,9 @@ A fresh server and TrafficManager per route make a drive independent of what was
 """
 
 import os
+import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -52,10 +54,18 @@ class _Guarded:
         return plans
 
 
-def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"]) -> None:
-    """Serve tasks from the pipe until None comes; answers ("record" | "crash" | "user_error", payload)."""
+def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"], log_file: Path) -> None:
+    """Serve tasks from the pipe until None comes; answers ("record" | "crash" | "user_error", payload).
+
+    The client library writes to stdout and stderr at will; that goes to `log_file`, as do crashes.
+    """
     die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    with log_file.open("a") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
     try:
         policy: Policy | None = None if factory == "expert" else _Guarded(factory())
     except UserError as error:
@@ -66,6 +76,7 @@ def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"]) ->
 
 
 def _answer(task: Task, policy: Policy | None) -> tuple[str, Any]:
+    print(f"--- {task.spec}", flush=True)
     try:
         return "record", record_of(_drive(task, policy), task.index)
     except PolicyFailed as error:
@@ -77,14 +88,15 @@ def _answer(task: Task, policy: Policy | None) -> tuple[str, Any]:
 
 
 def _drive(task: Task, policy: Policy | None) -> DriveReport:
-    if task.carla is not None:
-        report = drive_route(
-            parse_address(task.carla), task.spec, policy, task.options, task.driver, task.simulator
-        )
-    else:
-        with reserve_ports() as port, own_server(task.spec.town, port):
-            address = Address("127.0.0.1", port, port + TRAFFIC_OFFSET, own=True)
-            report = drive_route(address, task.spec, policy, task.options, task.driver, task.simulator)
+    with ExitStack() as stack:
+        port = stack.enter_context(reserve_ports())
+        address = Address("127.0.0.1", port, port + TRAFFIC_OFFSET, own=True)
+        if task.carla is None:
+            stack.enter_context(own_server(task.spec.town, port))
+        else:
+            host, theirs = parse_address(task.carla)
+            address = Address(host, theirs, port + TRAFFIC_OFFSET, own=False)
+        report = drive_route(address, task.spec, policy, task.options, task.driver, task.simulator)
     if report.log is not None:
         from drive.logs import write_drive
 
@@ -92,9 +104,9 @@ def _drive(task: Task, policy: Policy | None) -> DriveReport:
     return report
 
 
-def parse_address(carla: str) -> Address:
-    """host:port of a foreign server; UserError if malformed."""
+def parse_address(carla: str) -> tuple[str, int]:
+    """Host and port of a foreign server; UserError if malformed."""
     host, _, port = carla.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdigit() or not 0 < int(port) < 65534:
         raise UserError(f"--carla {carla}: expected HOST:PORT, e.g. localhost:2000")
-    return Address(host, int(port), int(port) + 6000, own=False)
+    return host, int(port)

@@ -3,11 +3,12 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from drive.contracts import UserError
 
 if TYPE_CHECKING:
+    from drive.cli.policies import PolicyFactory
     from drive.contracts import CaseScore, EvalResult
     from sim.suites import Suite
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
     preflight(suite, args.carla)
     policy = driver(args.policy)
-    name = _safe(args.policy)
+    name = _policy_name(args.policy, policy)
     out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"
     result = run_suite(
         suite,
@@ -188,3 +189,14 @@ def _ranges(seeds: list[int]) -> str:
 def _safe(text: str) -> str:
     """A policy or suite name as a folder name."""
     return "".join(c if c.isalnum() or c in "-_.@" else "-" for c in text).strip("-") or "policy"
+
+
+def _policy_name(spec: str, policy: "PolicyFactory | Literal['expert']") -> str:
+    """Name in results and logs; a model's id is part of it, so that other weights never resume a run."""
+    folder = getattr(policy, "folder", None)
+    if folder is None:
+        return _safe(spec)
+    from drive.files import read_json
+
+    name = Path(spec).name if Path(spec).is_dir() else spec
+    return f"{_safe(name)}-{read_json(Path(folder) / 'meta.json')['model_id']}"

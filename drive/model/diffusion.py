@@ -36,15 +36,16 @@ def scheduler(sampling_steps: int) -> "DDIMScheduler":
     """DDIM with x0-prediction; its last `sampling_steps` time steps are 10, 30, 50 ... from the end."""
     from diffusers import DDIMScheduler
 
-    ddim = DDIMScheduler(
-        num_train_timesteps=TRAIN_STEPS,
-        beta_schedule="scaled_linear",
-        prediction_type="sample",
-        clip_sample=False,
-        steps_offset=LAST_LEVEL,
-    )
-    ddim.set_timesteps(TRAIN_STEPS // LEVEL_STEP)
-    ddim.timesteps = ddim.timesteps[-sampling_steps:]
+    with torch.inference_mode(False):  # made while planning, it must still serve training
+        ddim = DDIMScheduler(
+            num_train_timesteps=TRAIN_STEPS,
+            beta_schedule="scaled_linear",
+            prediction_type="sample",
+            clip_sample=False,
+            steps_offset=LAST_LEVEL,
+        )
+        ddim.set_timesteps(TRAIN_STEPS // LEVEL_STEP)
+        ddim.timesteps = ddim.timesteps[-sampling_steps:]
     return ddim
 
 

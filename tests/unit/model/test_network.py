@@ -80,3 +80,14 @@ def test_guidance_of_one_is_the_plain_decoder_and_more_changes_the_result() -> N
     network.config = replace(network.config, guidance=2.0)
     guided = sample(network, scene, command, inputs.speed_mps, noise)
     assert not torch.allclose(plain.knots_ego, guided.knots_ego)
+
+
+def test_a_scheduler_first_used_while_planning_still_trains() -> None:
+    scheduler.cache_clear()
+    with torch.inference_mode():
+        scheduler(2)
+    start = torch.ones(1, 2, requires_grad=True)
+    noisy = scheduler(2).add_noise(start, torch.zeros(1, 2), torch.tensor([10]))
+    noisy.sum().backward()
+    assert start.grad is not None
+    assert (start.grad > 0).all()

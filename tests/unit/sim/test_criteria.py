@@ -128,3 +128,12 @@ def test_lane_checks_do_not_depend_on_float_noise(town: carla.Map, route: Route)
         criteria.finish([], 0)
         totals.append(criteria.outside_m)
     assert totals[0] == pytest.approx(totals[1])
+
+
+def test_being_hit_while_standing_is_not_an_infraction(town: carla.Map, route: Route) -> None:
+    for speed, expected in ((0.0, []), (5.0, ["collisions_vehicle"])):
+        criteria = Criteria(town, 100.0, 0.05)
+        for k in range(20):
+            criteria.tick(scene_of(speed, route=route, at_m=20.0, t_s=0.05 * k), 0.0)
+        events = criteria.finish([Contact(110, 8, "vehicle.audi.tt")], 100)
+        assert [e.kind for e in events] == expected

@@ -60,3 +60,10 @@ def test_walkers_wait_for_approaching_cars_of_the_traffic() -> None:
 
     assert blocked(8.0)
     assert not blocked(0.0)
+
+
+def test_who_stands_on_the_road_does_not_step_out_before_the_ego() -> None:
+    scene = scene_of(5.0, at_m=20.0)  # nose of the ego at x = 23.8
+    assert not _blocked((30.0, -2.0), (0.0, 1.0), _boxes(scene))
+    assert _blocked((30.0, -2.0), (0.0, 1.0), _boxes(scene, careful=True))
+    assert not _blocked((45.0, -2.0), (0.0, 1.0), _boxes(scene, careful=True))
