@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 BIN := .venv/bin
 CONFIG ?= configs/nightly/quickstart.yaml
 
-.PHONY: help venv nightly test lint slow-test lock clean
+.PHONY: help venv nightly test lint slow-test lock base clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /  /'
@@ -32,6 +32,11 @@ slow-test: $(INSTALLED)  ## the long tests: whole nights, resume after kill -9
 
 lock: $(INSTALLED)  ## write the versions installed now to constraints.txt
 	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//' > constraints.txt
+
+base: $(INSTALLED)  ## record the expert on 180 routes and train the shipped base model from it (about 40 minutes on 2 cores)
+	@$(BIN)/drive sim --suite collect --policy expert --perturb 0.07 --workers 2 --out runs/base/collect
+	@$(BIN)/drive train --config configs/train/base.yaml --data runs/base/collect/logs --out runs/base/train
+	@echo "model: runs/base/train/model; copy its files over drive/model/base to ship it"
 
 clean:  ## remove the environment and tool caches; runs/ stays
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info

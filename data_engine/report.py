@@ -28,6 +28,13 @@ KIND_WORDS = {
     "disagreement": "planner vs driver",
     "split_brain": "command vs trajectory",
 }
+TERM_WORDS = {
+    "ade_m": "plan {:.1f} m from the driver's on average",
+    "decel_mps2": "deceleration {:.1f} m/s²",
+    "ttc_s": "time to collision {:.1f} s",
+    "standing_s": "standing for {:.0f} s",
+    "steps": "{:.0f} planning steps",
+}
 SOURCE_WORDS = {
     "log": "real log",
     "closed_loop": "closed loop",
@@ -111,10 +118,10 @@ def _card(case: BadCase, log: DriveLog, use: str) -> dict[str, Any]:
         "kind": case.kind,
         "route": case.route,
         "town": log.meta.town,
-        "time": clock(case.start_us),
+        "time": clock(case.start_us) if log.meta.simulator == REAL else "",
         "into_s": (case.start_us - int(log.ego.t_us[0])) / 1e6,
         "severity": case.severity,
-        "terms": dict(case.terms),
+        "terms": [TERM_WORDS.get(k, k + " {:.2f}").format(v) for k, v in sorted(case.terms.items())],
         "use": use,
         "simulator": log.meta.simulator,
         "bev": png_uri(draw_bev(log, at_us)),

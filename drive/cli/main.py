@@ -88,8 +88,11 @@ def _dispatch(arguments: list[str]) -> int:
     args = build_parser(command).parse_intermixed_args(rest)
     args.command = command
     output.check_json_path(args)
-    signal.signal(signal.SIGTERM, _terminate)
-    code: int = import_module(COMMANDS[command][0]).run(args)
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code: int = import_module(COMMANDS[command][0]).run(args)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return code
 
 

@@ -33,7 +33,7 @@ class AugmentConfig:
     target_m: float = 0.1
     speed_mps: float = 0.3
     speed_drop: float = 0.1
-    yaw_rad: float = 0.05
+    yaw_rad: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ class ModelConfig:
 
     Attributes:
         camera: View the encoder sees.
-        crop_rows: First and last (exclusive) image row used: the road just ahead of the bumper tells nothing.
+        crop_rows: First and last (exclusive) image row used: sky and bonnet tell little.
         channels: Widths of the four convolution stages (strides 4, 2, 2, 1).
         map_channels: Channels kept per cell of the last feature map.
         width: Width of the image and of the fused features.
@@ -29,7 +29,7 @@ class ModelConfig:
     """
 
     camera: CameraSpec = field(default_factory=CameraSpec)
-    crop_rows: tuple[int, int] = (0, 128)
+    crop_rows: tuple[int, int] = (20, 132)
     channels: tuple[int, int, int, int] = (32, 64, 128, 160)
     map_channels: int = 20
     width: int = 256

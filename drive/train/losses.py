@@ -14,7 +14,7 @@ from drive.model.network import NO_COMMAND, Inputs, PlannerNetwork, Scene
 from drive.train.weights import LossWeights
 
 Batch = dict[str, Tensor]
-_NEAR_LEAD_M, _NEAR_LEAD_WEIGHT = 45.0, 5.0
+_NEAR_LEAD_M = 45.0
 
 
 class Denoised(NamedTuple):
@@ -76,7 +76,7 @@ def imitation_loss(
         "denoise_intent": weights.denoise_intent * (l1[:, 0] * weight).mean(),
         "score": weights.score * (-(target * scores).sum(1) * weight).mean(),
         "command": weights.command * _command_loss(scene, batch["command"], weight),
-        "perception": weights.perception * _perception_loss(scene, batch),
+        "perception": weights.perception * _perception_loss(scene, batch, weights.near_lead),
     }
 
 
@@ -86,11 +86,11 @@ def _command_loss(scene: Scene, command: Tensor, weight: Tensor) -> Tensor:
     return ((lateral + longitudinal) * weight).mean()
 
 
-def _perception_loss(scene: Scene, batch: Batch) -> Tensor:
-    """Unknown values do not count; near leads are rare and count more, else the median answer is "none"."""
+def _perception_loss(scene: Scene, batch: Batch, near_lead: float) -> Tensor:
+    """Unknown values do not count; leads nearer than 45 m are rare and can be made to count more."""
     known = batch["light"] >= 0
     light = cross_entropy(scene.light, batch["light"].clamp(min=0), reduction="none")
-    near = torch.where(batch["lead_m"] < _NEAR_LEAD_M, _NEAR_LEAD_WEIGHT, 1.0)
+    near = torch.where(batch["lead_m"] < _NEAR_LEAD_M, near_lead, 1.0)
     return (
         _mean_of(light, known.float())
         + _distance_loss(scene.stop_m, batch["stop_m"], torch.ones_like(near))
@@ -99,8 +99,10 @@ def _perception_loss(scene: Scene, batch: Batch) -> Tensor:
 
 
 def _distance_loss(seen_m: Tensor, truth_m: Tensor, weight: Tensor) -> Tensor:
+    known = torch.isfinite(truth_m)
+    truth_m = torch.where(known, truth_m, MAX_DISTANCE_M)  # NaN would reach the gradient, masked or not
     gap = (seen_m - truth_m.clamp(0, MAX_DISTANCE_M)).abs() / 20
-    return _mean_of(gap, weight * torch.isfinite(truth_m))
+    return _mean_of(gap, weight * known)
 
 
 def _mean_of(value: Tensor, weight: Tensor) -> Tensor:

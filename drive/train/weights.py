@@ -15,6 +15,7 @@ class LossWeights:
         score_scale_m: Softness of the score target.
         command: Cross entropy of both command heads.
         perception: Light, stop distance and lead gap.
+        near_lead: Factor on the gap to leads nearer than 45 m: they are rare, the median answer is "none".
     """
 
     intent: float = 1.0
@@ -23,4 +24,5 @@ class LossWeights:
     score: float = 0.5
     score_scale_m: float = 0.3
     command: float = 0.3
-    perception: float = 0.3
+    perception: float = 0.2
+    near_lead: float = 1.0

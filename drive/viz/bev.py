@@ -9,7 +9,7 @@ from drive.contracts import F64, AgentKind, DriveLog
 from drive.geometry.boxes import centre_pose, corners
 from drive.geometry.se2 import to_local, to_world
 
-AHEAD_M, BEHIND_M, SIDE_M = 46.0, 14.0, 26.0
+AHEAD_M, BEHIND_M, SIDE_M = 42.0, 10.0, 26.0
 TRAIL_S = 4.0
 COLOURS = {
     "background": "#f4f4f1",
@@ -31,7 +31,7 @@ AGENT_COLOURS = {
 }
 
 
-def draw_bev(log: DriveLog, t_us: int, size_px: tuple[int, int] = (416, 480)) -> bytes:
+def draw_bev(log: DriveLog, t_us: int, size_px: tuple[int, int] = (416, 416)) -> bytes:
     """Draw the last recorded step at or before `t_us`.
 
     Shown: lanes and stop lines (if a map is known), the route, every road user with its next seconds as a
@@ -138,6 +138,11 @@ def _draw_agents(axes: Any, log: DriveLog, step: int) -> None:
         if len(path) > 1 and np.hypot(*(path[-1] - path[0])) > 0.5:
             trails.append(path)
             trail_colours.append(colour)
+    small = np.isin(agents.kind[shown], [AgentKind.PEDESTRIAN, AgentKind.CYCLIST])
+    if small.any():  # half a metre would be a speck
+        at = _up(pose[small])
+        ring = [colour for colour, is_small in zip(colours, small, strict=True) if is_small]
+        axes.scatter(at[:, 0], at[:, 1], s=46, facecolors="none", edgecolors=ring, linewidths=1.3, zorder=6)
     axes.add_collection(LineCollection(trails, colors=trail_colours, lw=1.6, alpha=0.45, zorder=4))
     noses = _up(np.stack([corners(pose, agents.size_m[shown])[:, [0, 1]].mean(1), pose[:, :2]], 1))
     axes.add_collection(LineCollection(list(noses), colors="white", lw=0.9, zorder=6))

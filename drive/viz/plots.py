@@ -16,7 +16,7 @@ GOOD, BAD, NEUTRAL = "#128a4b", "#c92a2a", "#6b7683"
 DPI = 130
 
 
-def training_curve(series: Mapping[str, Sequence[tuple[int, float]]], width_in: float = 6.4) -> bytes:
+def training_curve(series: Mapping[str, Sequence[tuple[int, float]]], width_in: float = 5.4) -> bytes:
     """Loss curves: name -> [(step, value), ...]; thin raw line and a running mean.  PNG."""
     with _figure(width_in, 2.6) as (figure, axes, done):
         palette = (AFTER, "#e8590c", "#128a4b", "#8a3fa8", "#9aa5b1")
@@ -46,7 +46,7 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float], top: i
                 sum(after.get(k, 0.0) for k in rest),
             )
         )
-    with _figure(6.4, 0.7 + 0.32 * max(1, len(rows))) as (figure, axes, done):
+    with _figure(5.4, 0.7 + 0.32 * max(1, len(rows))) as (figure, axes, done):
         y = np.arange(len(rows))[::-1]
         axes.barh(y + 0.19, [100 * r[1] for r in rows], 0.34, color=BEFORE, label="drives as recorded")
         axes.barh(y - 0.19, [100 * r[2] for r in rows], 0.34, color=AFTER, label="training mix")
@@ -67,7 +67,7 @@ def interval_chart(rows: Sequence[tuple[str, float, float, float, str, str]]) ->
     Returns:
         PNG; green is better beyond noise, red worse beyond noise, grey within noise.
     """
-    with _figure(6.4, 0.8 + 0.36 * max(1, len(rows))) as (figure, axes, done):
+    with _figure(5.4, 0.8 + 0.36 * max(1, len(rows))) as (figure, axes, done):
         axes.axvline(0, color=INK, lw=1)
         for y, (_name, mean, low, high, better, _verdict) in zip(range(len(rows))[::-1], rows, strict=True):
             sign = 1 if better == "higher" else -1
@@ -85,7 +85,7 @@ def interval_chart(rows: Sequence[tuple[str, float, float, float, str, str]]) ->
 
 def paired_scores(rows: Sequence[tuple[str, float, float]], limit: float = 100.0) -> bytes:
     """One line per route from the champion's score (grey) to the candidate's (green up, red down).  PNG."""
-    with _figure(6.4, 0.8 + 0.24 * max(1, len(rows))) as (figure, axes, done):
+    with _figure(5.4, 0.8 + 0.24 * max(1, len(rows))) as (figure, axes, done):
         for y, (_name, before, after) in zip(range(len(rows))[::-1], rows, strict=True):
             colour = GOOD if after > before + 1e-9 else BAD if after < before - 1e-9 else NEUTRAL
             axes.plot([before, after], [y, y], color=colour, lw=2.4, alpha=0.6)
@@ -116,7 +116,7 @@ def _figure(width_in: float, height_in: float) -> "Iterator[tuple[Any, Any, Any]
     from matplotlib.figure import Figure
 
     out = io.BytesIO()
-    style = {"font.size": 8.5, "font.family": "sans-serif", "text.color": INK, "axes.edgecolor": GRID}
+    style = {"font.size": 9.0, "font.family": "sans-serif", "text.color": INK, "axes.edgecolor": GRID}
     with matplotlib.rc_context({**style, "xtick.color": FAINT, "ytick.color": INK, "axes.axisbelow": True}):
         figure = Figure(figsize=(width_in, height_in), dpi=DPI, facecolor="white")
         FigureCanvasAgg(figure)

@@ -57,6 +57,15 @@ def test_unknown_perception_labels_do_not_count() -> None:
     assert np.isfinite(float(terms_of(half)["perception"].detach()))
 
 
+def test_unknown_perception_labels_give_finite_gradients() -> None:
+    network = tiny_network()
+    batch = batch_of() | {"stop_m": torch.full((4,), torch.nan), "lead_m": torch.full((4,), torch.nan)}
+    scene = encode(network, random_inputs(4), "fp32")
+    done = noise_and_denoise(network, scene, batch["command"], torch.Generator().manual_seed(0))
+    sum(imitation_loss(network, scene, done, batch, WEIGHTS).values()).backward()
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+
+
 def test_samples_without_weight_do_not_count() -> None:
     batch = batch_of() | {"weight": torch.zeros(4)}
     terms = terms_of(batch)

@@ -11,7 +11,7 @@ from drive.viz import plots
 from drive.viz.bev import AHEAD_M, BEHIND_M, COLOURS, draw_bev
 from tests import builders
 
-SIZE = (416, 480)
+SIZE = (416, 416)
 
 
 def pixels(png: bytes) -> U8:
