@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sim.server.opendrive import read_town
+from sim.watchdog import Watchdog
 from tests.light_server import TICK_S, connect, running_server, synchronous
 
 
@@ -314,9 +315,10 @@ def test_traffic_manager_drives_five_cars(client: carla.Client, port: int) -> No
     for car in cars:
         car.set_autopilot(True, port + 2000)
     starts = [car.get_location() for car in cars]
+    watchdog = Watchdog(world, port + 2000)  # libcarla loses a wake-up of the TrafficManager now and then
     try:
         for _ in range(200):
-            world.tick()
+            watchdog.guard(world.tick)
         moved = [car.get_location().distance(start) for car, start in zip(cars, starts, strict=True)]
         lanes = [world.get_map().get_waypoint(car.get_location()).transform.location for car in cars]
         offsets = [lane.distance(car.get_location()) for lane, car in zip(lanes, cars, strict=True)]
@@ -324,6 +326,7 @@ def test_traffic_manager_drives_five_cars(client: carla.Client, port: int) -> No
         for car in cars:
             car.set_autopilot(False, port + 2000)
         manager.set_synchronous_mode(False)
-        manager.shut_down()
+        watchdog.guard(manager.shut_down)
+        watchdog.close()
     assert sum(distance > 15 for distance in moved) >= 4, moved
     assert max(offsets) < 1.5, offsets
