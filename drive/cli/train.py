@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drive.contracts import UserError
+
 if TYPE_CHECKING:
     from drive.train.config import TrainConfig
 
@@ -58,4 +60,11 @@ def _config(args: argparse.Namespace) -> "TrainConfig":
         config = replace(config, data=tuple(Path(root) for root in args.data))
     if args.init_from:
         config = replace(config, init_from=model_folder(args.init_from))
+    if not config.data:
+        raise UserError(f"{args.config}: no training data; give --data LOGROOT")
+    for root in config.data:
+        if not root.is_dir():
+            raise UserError(
+                f"--data {root}: no such log folder; record drives there first (drive sim --out DIR)"
+            )
     return config
