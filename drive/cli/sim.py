@@ -65,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     from sim.runner import preflight, run_suite
 
     preflight(suite, args.carla)
+    if args.policy == "ego_mlp":
+        raise UserError("--policy ego_mlp: it is fitted to nuScenes; use `drive bench nuscenes`")
     policy = driver(args.policy)
     name = _policy_name(args.policy, policy)
     out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"
