@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
     policy = driver(args.policy)
     name = _policy_name(args.policy, policy)
     out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out}: is a file; give a folder")
     result = run_suite(
         suite,
         policy,
@@ -201,4 +203,7 @@ def _policy_name(spec: str, policy: "PolicyFactory | Literal['expert']") -> str:
     from drive.files import read_json
 
     name = Path(spec).name if Path(spec).is_dir() else spec
-    return f"{_safe(name)}-{read_json(Path(folder) / 'meta.json')['model_id']}"
+    meta = read_json(Path(folder) / "meta.json")
+    if not isinstance(meta, dict) or not isinstance(meta.get("model_id"), str):
+        raise UserError(f"{folder}/meta.json: names no model_id; the model folder is damaged, restore it")
+    return f"{_safe(name)}-{meta['model_id']}"

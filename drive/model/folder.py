@@ -82,6 +82,7 @@ def read_meta(folder: Path) -> ModelMeta:
         not isinstance(values, dict)
         or values.get("format") != FORMAT
         or not isinstance(values.get("sha256"), str)
+        or not isinstance(values.get("model_id"), str)
     ):
         raise UserError(
             f"{folder / META}: unknown format; this version reads format {FORMAT}, train the model again"
