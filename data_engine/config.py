@@ -4,8 +4,9 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Literal
+from typing import Annotated, Literal
 
+from drive.config import AtLeastOne, Bounds, Count, NotNegative, Positive, Share
 from drive.contracts import UserError
 from drive.train.config import FinetuneConfig
 
@@ -22,8 +23,8 @@ class DriveConfig:
     """
 
     suite: str = "tonight"
-    routes: int = 10
-    workers: int = 1
+    routes: Count = 10
+    workers: Annotated[int, Bounds(1, 256)] = 1
     carla: str | None = None
 
 
@@ -36,7 +37,7 @@ class MineConfig:
         shadow: Let the champion plan on real logs as well (skipped, with the reason, where it cannot).
     """
 
-    rules: Mapping[str, dict[str, float]] = field(default_factory=dict)
+    rules: Mapping[str, dict[str, Positive]] = field(default_factory=dict)
     shadow: bool = True
 
     def __post_init__(self) -> None:
@@ -68,18 +69,18 @@ class CurateConfig:
         replay: Further log folder whose drives join the replay, None = only the workspace's nights.
     """
 
-    bad_share: float = 0.5
-    neighbour_share: float = 0.2
-    replay_share: float = 0.3
-    before_s: float = 2.0
-    after_s: float = 0.5
-    same_cosine: float = 0.95
-    per_kind: int = 30
-    sibling_share: float = 0.3
-    min_cases: int = 3
-    neighbours_per_step: float = 0.4
-    replay_steps: int = 1500
-    replay_nights: int = 7
+    bad_share: Share = 0.5
+    neighbour_share: Share = 0.2
+    replay_share: Share = 0.3
+    before_s: NotNegative = 2.0
+    after_s: NotNegative = 0.5
+    same_cosine: Annotated[float, Bounds(-1, 2)] = 0.95
+    per_kind: AtLeastOne = 30
+    sibling_share: Share = 0.3
+    min_cases: Count = 3
+    neighbours_per_step: NotNegative = 0.4
+    replay_steps: Count = 1500
+    replay_nights: Count = 7
     replay: str | None = None
 
     def __post_init__(self) -> None:
@@ -100,8 +101,8 @@ class EvaluateConfig:
     """
 
     suite: str = "gate"
-    routes: int = 16
-    open_loop_steps: int = 400
+    routes: Count = 16
+    open_loop_steps: Count = 400
     real_images: Literal["camera", "rendered"] = "camera"
 
 
@@ -120,13 +121,13 @@ class GateConfig:
         min_coverage: Share of planned routes that must have a result for both models.
     """
 
-    new_safety_failures: int = 0
-    max_score_drop: float = 3.0
-    max_ade_increase: float = 0.03
-    max_agreement_drop: float = 0.05
-    min_case_gain: float = 0.0
-    max_latency_ratio: float = 1.05
-    min_coverage: float = 1.0
+    new_safety_failures: Count = 0
+    max_score_drop: Annotated[float, Bounds(0, 100)] = 3.0
+    max_ade_increase: NotNegative = 0.03
+    max_agreement_drop: Share = 0.05
+    min_case_gain: Share = 0.0
+    max_latency_ratio: Positive = 1.05
+    min_coverage: Share = 1.0
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ class RegistryConfig:
 class ReportConfig:
     """Pictures per mined kind, and in total."""
 
-    pictures_per_kind: int = 4
-    pictures: int = 24
+    pictures_per_kind: Count = 4
+    pictures: Count = 24
 
 
 @dataclass(frozen=True)

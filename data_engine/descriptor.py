@@ -1,4 +1,4 @@
-"""A small hand-made description of the scene at a planning step, for deduplication and neighbour search."""
+"""Hand-made description of the scene at a planning step, for deduplication and neighbour search."""
 
 from collections.abc import Mapping
 from typing import Any

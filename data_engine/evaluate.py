@@ -1,4 +1,4 @@
-"""Champion and candidate on the same held-out routes and seeds, and on the same recorded planning steps."""
+"""Champion and candidate on the same held-out routes and seeds, and the same recorded steps."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Open-loop error of a policy on recorded planning steps: what would it plan from exactly this state?"""
+"""Open-loop error of a policy on recorded planning steps: what would it plan from this state?"""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Model registry on MLflow: versions hold the model folder as artifacts, aliases say which one drives.
+"""Model registry on MLflow: versions hold the model folder, aliases say which one drives.
 
 Aliases: `champion` (drives and is the parent of the next candidate; exactly one once the registry is not
     empty),
@@ -8,24 +8,33 @@ state, and
 running the same promotion again finishes it.
 """
 
-import logging
-import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from data_engine.tracking import (
+    SQLITE,
+    ExplainedClient,
+    StoreError,
+    check_uri,
+    explained,
+    quiet_mlflow,
+    sqlite_path,
+)
 from drive.contracts import UserError
 from drive.files import read_json, sha256_file
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 MODEL = "nightdrive"
 WORKSPACE = Path("runs")
 CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
 ALIASES = (CHAMPION, PREVIOUS, CANDIDATE)
 ARTIFACT_FOLDER = "model"
+ARTIFACTS = "mlartifacts"
+DATABASE = "mlflow.db"
+ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+NAME = re.compile(r"[\w.-]([\w. -]*[\w.-])?")
 
 
 @dataclass(frozen=True)
@@ -38,32 +47,50 @@ class Version:
 
 
 class Registry:
-    """The registered model `model` at one tracking URI."""
+    """The registered model `model` at one tracking URI.
+
+    Every method that reaches the store raises UserError if it is damaged, is silent or refuses.
+
+    Raises:
+        UserError: `model` is not a name.
+    """
 
     def __init__(self, workspace: Path, tracking_uri: str | None = None, model: str = MODEL) -> None:
+        if not NAME.fullmatch(model):
+            raise UserError(f"registered model {model!r}: use letters, digits, '.', '-' and '_' in its name")
         self.workspace = workspace
         self.uri = tracking_uri or default_uri(workspace)
         self.model = model
-        self._client: MlflowClient | None = None
+        self._client: ExplainedClient | None = None
 
     @property
-    def client(self) -> "MlflowClient":
+    def client(self) -> ExplainedClient:
         """MLflow client; importing MLflow takes seconds, so only when needed."""
         if self._client is None:
-            mlflow = _mlflow()
-            self.workspace.mkdir(parents=True, exist_ok=True)
-            mlflow.set_tracking_uri(self.uri)
-            self._client = mlflow.MlflowClient(tracking_uri=self.uri)
+            if self._own:
+                self.workspace.mkdir(parents=True, exist_ok=True)
+            self.check()
+            mlflow = quiet_mlflow()
+            with explained(self.uri):
+                mlflow.set_tracking_uri(self.uri)
+                self._client = ExplainedClient(mlflow.MlflowClient(tracking_uri=self.uri), self.uri)
         return self._client
+
+    @property
+    def _own(self) -> bool:
+        """Is the store the workspace's?"""
+        return self.uri == default_uri(self.workspace)
+
+    def check(self) -> None:
+        """Raise UserError if the store is damaged, silent, or none at all; quick, makes nothing."""
+        check_uri(self.uri, self.workspace / ARTIFACTS if self._own else None)
 
     def get(self, alias: str) -> Version | None:
         """Version that carries an alias, None if there is none."""
-        from mlflow.exceptions import MlflowException
-
         try:
             return _version(self.client.get_model_version_by_alias(self.model, alias))
-        except MlflowException as error:
-            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+        except StoreError as error:
+            if error.code in ABSENT:
                 return None
             raise
 
@@ -146,10 +173,9 @@ class Registry:
         """Local model folder of an alias or version number.
 
         Raises:
-            UserError: No such alias or version.
+            UserError: No such alias or version, or its files are gone.
         """
-        mlflow = _mlflow()
-        if spec.isdigit():
+        if spec.isdecimal():
             known = [v.version for v in self.versions()]
             uri = f"models:/{self.model}/{spec}" if int(spec) in known else None
         else:
@@ -158,8 +184,21 @@ class Registry:
             raise UserError(
                 f"{self.uri}: {self.model} has no version or alias {spec!r}; run `drive nightly` first"
             )
-        mlflow.set_tracking_uri(self.uri)
-        return Path(mlflow.artifacts.download_artifacts(uri))
+        mlflow = quiet_mlflow()
+        try:
+            with explained(self.uri):
+                mlflow.set_tracking_uri(self.uri)
+                return Path(mlflow.artifacts.download_artifacts(uri))
+        except StoreError as error:
+            raise UserError(f"{uri}: its files cannot be read; restore them ({error})") from error
+
+    def peek(self, alias: str) -> Path | None:
+        """As `folder`, but None if nothing has the alias; makes no store where there is none yet."""
+        if self.uri.startswith(SQLITE) and not sqlite_path(self.uri).exists():
+            if not self._own:
+                self.check()
+            return None
+        return self.folder(alias) if self.get(alias) is not None else None
 
     def experiment_id(self) -> str:
         """Experiment of this model, made on first use; a local store keeps artifacts in the workspace."""
@@ -167,7 +206,7 @@ class Registry:
         if found is not None:
             return str(found.experiment_id)
         local = self.uri.startswith("sqlite:")
-        place = (self.workspace / "mlartifacts").resolve().as_uri() if local else None
+        place = (self.workspace / ARTIFACTS).resolve().as_uri() if local else None
         return str(self.client.create_experiment(self.model, artifact_location=place))
 
     def log_night(
@@ -191,12 +230,10 @@ class Registry:
         return str(run.info.run_id)
 
     def _ensure_model(self) -> None:
-        from mlflow.exceptions import MlflowException
-
         try:
             self.client.create_registered_model(self.model)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+        except StoreError as error:
+            if error.code != "RESOURCE_ALREADY_EXISTS":
                 raise
 
 
@@ -222,16 +259,18 @@ def open_registry(workspace: Path, tracking_uri: str | None = None, model: str =
     """The registry of a workspace that has one.
 
     Raises:
-        UserError: No registry there yet.
+        UserError: No registry there yet, or one that cannot be used.
     """
-    if tracking_uri is None and not (workspace / "mlflow.db").exists():
-        raise UserError(f"{workspace / 'mlflow.db'}: no registry here yet; run `drive nightly` first")
-    return Registry(workspace, tracking_uri, model)
+    registry = Registry(workspace, tracking_uri, model)
+    if registry.uri.startswith(SQLITE) and not sqlite_path(registry.uri).exists():
+        raise UserError(f"{sqlite_path(registry.uri)}: no registry here yet; run `drive nightly` first")
+    registry.check()
+    return registry
 
 
 def default_uri(workspace: Path) -> str:
     """Tracking URI of the workspace's own sqlite store."""
-    return f"sqlite:///{(workspace / 'mlflow.db').resolve()}"
+    return f"sqlite:///{(workspace / DATABASE).resolve()}"
 
 
 def model_id_of(folder: Path) -> str:
@@ -255,12 +294,3 @@ def model_id_of(folder: Path) -> str:
 def _version(found: Any) -> Version:
     tags = dict(found.tags or {})
     return Version(int(found.version), tags.get("model_id", ""), tags)
-
-
-def _mlflow() -> Any:
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    import mlflow
-
-    for chatty in ("mlflow.store.db.utils", "alembic"):  # table creation of a new store
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    return mlflow

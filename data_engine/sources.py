@@ -1,4 +1,4 @@
-"""Log sources of a night: "nuscenes:FOLDER" (converted) and "py123d:FOLDER" (logs that are there already)."""
+"""Log sources of a night: "nuscenes:FOLDER" (to convert) and "py123d:FOLDER" (converted already)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

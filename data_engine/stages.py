@@ -1,4 +1,4 @@
-"""Stages of a night: a finished one is never run again, an interrupted one continues in its own folder."""
+"""Stages of a night: a finished one is never run again, an interrupted one continues in its folder."""
 
 import os
 import shutil

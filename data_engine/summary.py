@@ -1,6 +1,5 @@
 """What a night came to, in one JSON-able mapping with stable keys (documented in docs/cli.md)."""
 
-import math
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -14,7 +13,7 @@ from data_engine.registry import CANDIDATE, CHAMPION
 from data_engine.stages import Done
 from drive.config import config_sha
 from drive.contracts import EvalResult
-from drive.files import read_json
+from drive.files import json_safe, read_json
 
 PROMOTED, REFUSED, NOTHING = "promoted", "refused", "nothing to do"
 
@@ -26,7 +25,7 @@ def summarize(night: Night, done: Mapping[str, Done], peak_memory_gb: float) -> 
     reasons = dict(promoted.report["reasons"]) if promoted else {"nothing_to_do": curated["nothing"]}
     champion = {k: done["champion"].report[k] for k in ("version", "id")}
     candidate = {k: promoted.report[k] for k in ("version", "id")} if promoted else None
-    summary: dict[str, Any] = plain(
+    summary: dict[str, Any] = json_safe(
         {
             "night": night.folder.name,
             "date": night.date,
@@ -127,12 +126,3 @@ def code_version() -> str | None:
 def _git(root: Path, *arguments: str) -> str:
     command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-
-
-def plain(value: Any) -> Any:
-    """Copy with NaN and infinities as None, for strict JSON readers."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

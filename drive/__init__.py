@@ -1,1 +1,1 @@
-"""The planner and everything it is judged by; see the file tree in README.md."""
+"""The planner and everything it is judged by."""

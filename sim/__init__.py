@@ -1,1 +1,1 @@
-"""Closed loop: light CARLA-compatible server, routes, criteria, suites; all driving goes through `carla`."""
+"""Closed loop: light CARLA-compatible server, routes, criteria, suites; all drive through `carla`."""

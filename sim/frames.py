@@ -12,6 +12,7 @@ import carla
 import numpy as np
 
 from drive.contracts import EGO_MKZ, F64, CameraModel
+from drive.geometry.boxes import centre_pose
 
 CAMERA = "front"
 CAMERA_SIZE_PX = (256, 144)
@@ -59,17 +60,14 @@ def waypoint_pose(waypoint: carla.Waypoint) -> tuple[float, float, float]:
     return pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
 
 
-def axle_from_centre(pose_world: Any, sign: float = -1.0) -> F64:
-    """Rear-axle pose(s) of the ego from its box-centre pose(s) (..., 3); sign=+1 goes the other way."""
-    pose = np.array(pose_world, np.float64)
-    pose[..., 0] += sign * EGO_MKZ.centre_from_axle_m * np.cos(pose[..., 2])
-    pose[..., 1] += sign * EGO_MKZ.centre_from_axle_m * np.sin(pose[..., 2])
-    return pose
+def axle_from_centre(pose_world: Any) -> F64:
+    """Rear-axle pose(s) of the ego from its box-centre pose(s) (..., 3)."""
+    return centre_pose(pose_world, -EGO_MKZ.centre_from_axle_m)
 
 
 def centre_from_axle(pose_world: Any) -> F64:
     """Box-centre pose(s) of the ego from its rear-axle pose(s) (..., 3)."""
-    return axle_from_centre(pose_world, +1.0)
+    return centre_pose(pose_world, EGO_MKZ.centre_from_axle_m)
 
 
 def camera_mount() -> carla.Transform:

@@ -1,5 +1,6 @@
 """Results of a suite in the CARLA leaderboard's JSON schema, written after every route and resumable."""
 
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ STATUS = {
 AGENT_CRASHED = "Failed - Agent crashed"
 SIMULATION_CRASHED = "Failed - Simulation crashed"
 PROTOCOL = "driving score 2.0"
+_DAMAGE = (UserError, LookupError, TypeError, ValueError, AttributeError, RecursionError, IsADirectoryError)
 LABELS = ("Avg. driving score", "Avg. route completion", "Avg. infraction penalty", "Success rate")
 
 
@@ -119,11 +121,11 @@ class ResultsFile:
     def _load(self) -> None:
         try:
             data = read_json(self.path)
-            identity = data["nightdrive"]["run"]
+            identity = {**data["nightdrive"]["run"]}
             records = {r["route_id"]: r for r in data["_checkpoint"]["records"]}
             for record in records.values():
-                record_counts(record), record["status"], record["scores"]["score_composed"]
-        except (UserError, KeyError, TypeError, AttributeError) as error:
+                _check_record(record)
+        except _DAMAGE as error:
             self._set_aside(error)
             return
         if identity != self._run:
@@ -204,6 +206,27 @@ class ResultsFile:
             cases=tuple(_case(record) for record in self.records),
             versions=versions,
         )
+
+
+def _check_record(record: Mapping[str, Any]) -> None:
+    """Raise one of _DAMAGE unless everything is there that resuming and reporting need of a record."""
+    overall, case = global_record([record], 1), _case(record)
+    numbers = [case.score, *case.terms.values(), *record["scores"].values(), record["meta"]["route_length"]]
+    if not all(math.isfinite(number) for number in numbers) or not 0 <= case.score <= 100:
+        raise ValueError(f"scores of {case.case_id}: {record['scores']}")
+    if not all(isinstance(messages, list) for messages in record["infractions"].values()):
+        raise TypeError(f"infractions of {case.case_id}: {record['infractions']}")
+    if not all(isinstance(text, str) for text in (case.case_id, *overall["status"])):
+        raise TypeError(f"names of {case.case_id}")
+
+
+def failures(path: Path) -> list[dict[str, str]]:
+    """Routes of a results file on which policy or simulator failed: `route_id`, `status`, `reason`."""
+    return [
+        {"route_id": r["route_id"], "status": r["status"], "reason": str(r["meta"].get("reason", ""))}
+        for r in read_json(path)["_checkpoint"]["records"]
+        if r["status"] in (AGENT_CRASHED, SIMULATION_CRASHED)
+    ]
 
 
 def _case(record: Mapping[str, Any]) -> CaseScore:

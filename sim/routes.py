@@ -1,7 +1,6 @@
 """Routes on a town's lanes: found by seed, sampled every metre, with turns, speeds and stop lines."""
 
 import math
-import re
 import zlib
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ import numpy as np
 from drive.contracts import F64, I64, Bool, RouteHint, Turn, UserError
 from drive.geometry.se2 import to_local, wrap
 from sim.frames import waypoint_pose
+from sim.server.opendrive import road_speeds_kmh
 
 STEP_M = 1.0
 RUN_OFF_M = 45  # the path goes on behind the goal, so that nobody has to stop there
@@ -23,7 +23,6 @@ DEFAULT_SPEED_KMH = 40.0
 LATERAL_ACCEL_MPS2 = 2.0
 SLOW_DOWN_MPS2 = 1.5
 TARGETS_M = (10.0, 25.0)
-UNIT_KMH = {"mph": 1.609344, "km/h": 1.0, "m/s": 3.6, None: 3.6}
 
 
 @dataclass(frozen=True)
@@ -128,15 +127,7 @@ class Route:
 
 def road_speeds_mps(opendrive: str) -> dict[int, float]:
     """Posted speed per OpenDRIVE road id; roads without one are absent."""
-    speeds: dict[int, float] = {}
-    road = -1
-    pattern = r'<road\s[^>]*?\bid="(-?\d+)"|<speed\s+max="([\d.eE+-]+)"(?:\s+unit="([^"]+)")?'
-    for match in re.finditer(pattern, opendrive):
-        if match.group(1) is not None:
-            road = int(match.group(1))
-        else:
-            speeds.setdefault(road, float(match.group(2)) * UNIT_KMH.get(match.group(3), 3.6) / 3.6)
-    return speeds
+    return {road: kmh / 3.6 for road, kmh in road_speeds_kmh(opendrive).items()}
 
 
 def town_map(name: str, opendrive: str) -> carla.Map:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,7 +65,8 @@ def run_suite(
         Scores over all planned routes; routes on which the simulator failed three times are "infrastructure".
 
     Raises:
-        UserError: Missing town, other version, foreign results in out_dir, or three identical crashes.
+        UserError: Missing town, other version, foreign results in out_dir, a policy that cannot be built, or
+            three identical crashes.
     """
     preflight(suite, carla)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
@@ -86,7 +88,8 @@ def run_suite(
     if tasks:
         with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes") as bar:
             bar.advance(len(suite.routes) - len(tasks), "already driven" if results.finished else "")
-            _Pool(policy, count, tasks, results, bar, out_dir / "workers.log").run()
+            driver = policy if policy == "expert" else _Built(policy)
+            _Pool(driver, count, tasks, results, bar, out_dir / "workers.log").run()
     results.write()
     return results.result(versions())
 
@@ -114,6 +117,26 @@ def preflight(suite: Suite, carla: str | None) -> None:
             f"suite {suite.name}: {where} lacks {', '.join(missing)} ({lost} of {len(suite.routes)} routes); "
             f"it has: {', '.join(towns)}"
         )
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A policy factory whose failure ends the run with its reason: another try would fail as well."""
+
+    factory: PolicyFactory
+
+    def __call__(self) -> Policy:
+        try:
+            policy = self.factory()
+        except UserError:
+            raise
+        except Exception as error:
+            traceback.print_exc()  # goes to workers.log
+            raise UserError(f"the policy cannot be built ({type(error).__name__}: {error})") from error
+        absent = [name for name in ("name", "needs_images", "plan") if not hasattr(policy, name)]
+        if absent:
+            raise UserError(f"{type(policy).__name__} is no policy: it has no {', '.join(absent)}")
+        return policy
 
 
 def versions() -> dict[str, Any]:

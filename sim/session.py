@@ -9,7 +9,7 @@ import numpy as np
 
 from drive.contracts import F64, AgentKind, UserError
 from sim.control import VehicleGains
-from sim.frames import axle_from_centre, pose_from_carla, transform, vector
+from sim.frames import axle_from_centre, centre_from_axle, pose_from_carla, transform, vector
 from sim.lights import RouteLights
 from sim.predict import lane_paths
 from sim.routes import Route, RouteSpec, build_route, road_speeds_mps
@@ -252,7 +252,7 @@ class Session:
 
     def place(self, pose_world: F64, speed_mps: float) -> None:
         """Teleport the ego's rear axle to a pose (training-data perturbations)."""
-        centre = axle_from_centre(pose_world, +1.0)
+        centre = centre_from_axle(pose_world)
         z = float(self.route.z_m[min(int(self._s_m), len(self.route.z_m) - 1)])
         self.ego.set_transform(transform(centre, z + 0.02))
         self.push(float(pose_world[2]), speed_mps)

@@ -1,20 +1,48 @@
 """Named sets of routes, read from configs/sim/suites/*.yaml."""
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypeVar
 
 import numpy as np
 
+from drive.config import Bounds, Count, load_config
 from drive.contracts import UserError
 from sim.routes import RouteSpec
 
 FOLDER = Path(__file__).resolve().parent.parent / "configs" / "sim" / "suites"
 HELD_OUT_TOWNS = ("Town02", "Town10HD")
-GROUP_KEYS = {"town", "count", "first_seed", "length_m", "vehicles", "walkers", "start_speed_mps"}
-SUITE_KEYS = {"description", "groups"}
+Number = TypeVar("Number", int, float)
+Crowd = Annotated[int, Bounds(0, 500)]
+LengthM = Annotated[float, Bounds(20, 20_000)]
+SpeedMps = Annotated[float, Bounds(0, 60)]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Routes in one town; seeds count up, lengths are spread evenly, other lists are gone through in turn."""
+
+    town: str
+    count: Annotated[int, Bounds(1, 10_000)] = 1
+    first_seed: Count = 0
+    length_m: LengthM | tuple[LengthM, ...] = (120.0, 220.0)
+    vehicles: Crowd | tuple[Crowd, ...] = 0
+    walkers: Crowd | tuple[Crowd, ...] = 0
+    start_speed_mps: SpeedMps | tuple[SpeedMps, ...] = (0.0, 5.0)
+
+    def __post_init__(self) -> None:
+        for name in ("length_m", "vehicles", "walkers", "start_speed_mps"):
+            if getattr(self, name) == ():
+                raise UserError(f"groups: {name} of {self.town}: the list is empty; give at least one number")
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """What a suite's YAML file says."""
+
+    groups: tuple[Group, ...]
+    description: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,26 +78,21 @@ def load_suite(name_or_yaml: str) -> Suite:
     Raises:
         UserError: Unknown name (the known ones are listed), unknown key, wrong type.
     """
-    import yaml
-
-    name, _, night = name_or_yaml.partition("@")
+    name, _, night = name_or_yaml.rpartition("@")
+    if not name or Path(name_or_yaml).is_file():  # an @ in a folder's name is none of ours
+        name, night = name_or_yaml, ""
     path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise UserError(f"unknown suite {name!r}; known: {', '.join(suite_names())}, or give a YAML file")
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML ({error}); mend the file") from None
-    _check_keys(path, "", data, SUITE_KEYS)
+    made = load_config(SuiteFile, path)
     shift = zlib.crc32(night.encode()) % 1_000_000 * 1000 if night else 0
     label = path.stem + (f"-{night}" if night else "")
     routes: list[RouteSpec] = []
-    for number, group in enumerate(data.get("groups") or []):
-        _check_keys(path, f"groups[{number}].", group, GROUP_KEYS)
-        routes += _routes(path, number, group, label, shift, len(routes))
+    for group in made.groups:
+        routes += _routes(group, label, shift, len(routes))
     if not routes:
-        raise UserError(f"{path}: groups: no routes; add at least one group with count >= 1")
-    return Suite(name_or_yaml if night else path.stem, str(data.get("description", "")), tuple(routes))
+        raise UserError(f"{path}: groups: no routes; add at least one group")
+    return Suite(name_or_yaml if night else path.stem, made.description, tuple(routes))
 
 
 def take(suite: Suite, count: int) -> Suite:
@@ -82,45 +105,18 @@ def take(suite: Suite, count: int) -> Suite:
     return Suite(suite.name, suite.description, tuple(suite.routes[i] for i in chosen))
 
 
-def _check_keys(path: Path, prefix: str, data: Any, known: set[str]) -> None:
-    if not isinstance(data, Mapping):
-        raise UserError(
-            f"{path}: {prefix or 'file'}: expected keys {sorted(known)}, got {type(data).__name__}"
-        )
-    for key in data:
-        if key not in known:
-            raise UserError(f"{path}: {prefix}{key}: unknown key; known: {', '.join(sorted(known))}")
-
-
-def _routes(
-    path: Path, number: int, group: Mapping[str, Any], label: str, shift: int, already: int
-) -> list[RouteSpec]:
-    """Routes of one group: seeds count up, lengths are spread evenly, list values alternate."""
-
-    def value(key: str, default: Any, kind: type) -> list[Any]:
-        given = group.get(key, default)
-        items = given if isinstance(given, list) else [given]
-        if not items or any(isinstance(v, bool) or not isinstance(v, (int, kind)) for v in items):
-            raise UserError(
-                f"{path}: groups[{number}].{key}: expected {kind.__name__} or a list, got {given!r}"
-            )
-        return items
-
-    town = group.get("town")
-    if not isinstance(town, str):
-        raise UserError(f"{path}: groups[{number}].town: expected a town name, got {town!r}")
-    count, first = value("count", 1, int)[0], value("first_seed", 0, int)[0]
-    lengths = [float(v) for v in value("length_m", [120.0, 220.0], float)]
-    spread = np.linspace(min(lengths), max(lengths), max(count, 2))
-    vehicles, walkers = value("vehicles", 0, int), value("walkers", 0, int)
-    speeds = value("start_speed_mps", [0.0, 5.0], float)
+def _routes(group: Group, label: str, shift: int, already: int) -> list[RouteSpec]:
+    lengths = _several(group.length_m)
+    spread = np.linspace(min(lengths), max(lengths), max(group.count, 2))
+    vehicles, walkers = _several(group.vehicles), _several(group.walkers)
+    speeds = _several(group.start_speed_mps)
     routes = []
-    for k in range(count):
-        seed = first + k + shift
+    for k in range(group.count):
+        seed = group.first_seed + k + shift
         routes.append(
             RouteSpec(
-                route_id=f"{label}_{already + k:03d}_{town}_s{seed}",
-                town=town,
+                route_id=f"{label}_{already + k:03d}_{group.town}_s{seed}",
+                town=group.town,
                 seed=seed,
                 length_m=float(round(spread[(k * 7) % len(spread)])),
                 vehicles=vehicles[k % len(vehicles)],
@@ -129,3 +125,7 @@ def _routes(
             )
         )
     return routes
+
+
+def _several(value: Number | tuple[Number, ...]) -> tuple[Number, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -1,4 +1,4 @@
-"""Scripted pedestrians: half of them cross the route when the ego comes near, the others walk beside it."""
+"""Scripted pedestrians: half of them cross the route when the ego is near, the others walk beside it."""
 
 import math
 from dataclasses import dataclass, field

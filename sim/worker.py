@@ -1,4 +1,4 @@
-"""One worker process: builds the policy once, then drives one route after another, each on a fresh server.
+"""One worker process: builds the policy once, then drives route after route, each on a fresh server.
 
 A fresh server and TrafficManager per route make a drive independent of what was driven before.
 """

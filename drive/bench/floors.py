@@ -1,4 +1,4 @@
-"""Blind floors: policies that see the ego state and nothing else, printed beside every open-loop result."""
+"""Blind floors: policies that see the ego state and nothing else, beside every open-loop result."""
 
 import warnings
 from collections.abc import Callable, Sequence

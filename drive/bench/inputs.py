@@ -1,4 +1,4 @@
-"""What a policy sees at a key frame of a recorded scene: causal except for a route hint marked "oracle"."""
+"""What a policy sees at a key frame of a recorded scene: causal but for a route hint marked "oracle"."""
 
 from typing import Literal
 

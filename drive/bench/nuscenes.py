@@ -1,4 +1,4 @@
-"""Open-loop benchmark on nuScenes: L2 and collisions in both protocols, blind floors in the same table."""
+"""Open-loop benchmark on nuScenes: L2 and collisions in both protocols, blind floors beside them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

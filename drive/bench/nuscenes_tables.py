@@ -20,21 +20,6 @@ SPLITS: Mapping[str, Mapping[str, str]] = {
     "v1.0-trainval": {"val": "train", "train": "val"},
 }
 DEFAULT_SPLIT = {"v1.0-mini": "mini_val", "v1.0-trainval": "val"}
-TABLES = (
-    "scene",
-    "sample",
-    "sample_data",
-    "sample_annotation",
-    "ego_pose",
-    "instance",
-    "category",
-    "calibrated_sensor",
-    "sensor",
-    "log",
-    "map",
-    "attribute",
-    "visibility",
-)
 _KINDS = (
     ("vehicle.bicycle", AgentKind.CYCLIST),
     ("vehicle.motorcycle", AgentKind.CYCLIST),
@@ -102,9 +87,6 @@ def check_request(dataroot: str | Path, version: str, split: str | None) -> str:
         there = [v for v in SPLITS if (root / v).is_dir()]
         found = f"it has {', '.join(there)}" if there else "no nuScenes tables there"
         raise UserError(f"--dataroot {root}: no folder {version} in it ({found})")
-    absent = [t for t in TABLES if not (root / version / f"{t}.json").is_file()]
-    if absent:
-        raise UserError(f"{root / version}: tables missing: {', '.join(absent)}; download the metadata again")
     chosen = split or DEFAULT_SPLIT[version]
     if chosen not in SPLITS[version]:
         near = get_close_matches(chosen, SPLITS[version], 1)
@@ -121,14 +103,26 @@ def split_scenes(nusc: "NuScenes", split: str) -> tuple[str, ...]:
 
 
 def open_tables(dataroot: str | Path, version: str) -> "NuScenes":
-    """Load the tables (seconds for mini, a minute for trainval)."""
-    from nuscenes import NuScenes
+    """Load and check the tables (seconds for mini, minutes for trainval).
 
-    return NuScenes(version=version, dataroot=str(dataroot), verbose=False)
+    Raises:
+        UserError: A table is missing, damaged, or refers to what is not there.
+    """
+    from drive.logs.nuscenes_rows import devkit, read_tables
+
+    tables = read_tables(Path(dataroot) / version)
+    opened: NuScenes = devkit(Path(dataroot), version, tables)
+    opened.map_files = {log: row["filename"] for row in tables.get("map", ()) for log in row["log_tokens"]}
+    return opened
 
 
 def read_scenes(nusc: "NuScenes", names: Sequence[str]) -> tuple[SceneTrack, ...]:
-    """Read scenes by name, in the order given."""
+    """Read scenes by name, in the order given.
+
+    Raises:
+        UserError: A scene lacks a key frame of the lidar or the front camera, its time does not increase, or
+            a pose is not finite: numbers against such a scene would mean nothing.
+    """
     by_name = {s["name"]: s for s in nusc.scene}
     return tuple(_read_scene(nusc, by_name[name]) for name in names)
 
@@ -162,11 +156,14 @@ def _read_scene(nusc: "NuScenes", scene: Mapping[str, Any]) -> SceneTrack:
     while token:
         samples.append(nusc.get("sample", token))
         token = samples[-1]["next"]
-    log = nusc.get("log", scene["log_token"])
-    return SceneTrack(
+    for k, sample in enumerate(samples):
+        absent = [c for c in (POSE_CHANNEL, CAMERA_CHANNEL) if c not in sample["data"]]
+        if absent:
+            raise _unusable(nusc, scene, k, f"has no {' and no '.join(absent)}")
+    track = SceneTrack(
         name=scene["name"],
-        location=log["location"],
-        map_file=next((m["filename"] for m in nusc.map if scene["log_token"] in m["log_tokens"]), ""),
+        location=nusc.get("log", scene["log_token"])["location"],
+        map_file=nusc.map_files.get(scene["log_token"], ""),
         tokens=tuple(s["token"] for s in samples),
         t_us=np.array([s["timestamp"] for s in samples], np.int64),
         pose_world=np.array([_ego_pose(nusc, s) for s in samples], np.float64),
@@ -177,6 +174,19 @@ def _read_scene(nusc: "NuScenes", scene: Mapping[str, Any]) -> SceneTrack:
             for s in samples
         ),
     )
+    for bad, what in (
+        (np.append(False, np.diff(track.t_us) <= 0), "is not later than the one before"),
+        (~np.isfinite(track.pose_world).all(1), "has an ego pose that is not finite"),
+        (~np.isfinite(track.agents.pose_world).all((0, 2)), "has a box that is not finite"),
+    ):
+        if bad.any():
+            raise _unusable(nusc, scene, int(bad.argmax()), what)
+    return track
+
+
+def _unusable(nusc: "NuScenes", scene: Mapping[str, Any], k: int, what: str) -> UserError:
+    where = f"{nusc.table_root}: {scene['name']}: key frame {k}"
+    return UserError(f"{where} {what}; `drive check {nusc.dataroot}` lists all faults")
 
 
 def _ego_pose(nusc: "NuScenes", sample: Mapping[str, Any]) -> tuple[float, float, float]:

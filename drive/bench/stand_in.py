@@ -1,4 +1,4 @@
-"""Stand-in pictures for logs without images: boxes and drivable area seen by the planner's own front camera.
+"""Stand-in pictures for logs without images: boxes and drivable area seen by the planner's camera.
 
 Always labelled "rendered". Drawn in the ego frame of the key frame on flat ground; there are no lane
 markings, traffic lights or buildings, since the nuScenes tables hold none.
@@ -92,7 +92,8 @@ def _read_crops(root: Path, scenes: Sequence[SceneTrack]) -> dict[tuple[str, int
     maps = sorted({scene.map_file for scene in scenes})
     absent = [m for m in maps if not m or not (root / m).is_file()]
     if absent:
-        raise UserError(f"--images rendered needs the map masks, missing under {root}: {', '.join(absent)}")
+        names = ", ".join(m or "map.json" for m in absent)
+        raise UserError(f"--images rendered needs the map masks, missing under {root}: {names}")
     crops = {}
     with Progress("map masks", len(maps)) as bar:
         for name in maps:

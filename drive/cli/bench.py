@@ -1,19 +1,15 @@
-"""`drive bench nuscenes`: L2 and collisions of a policy on recorded driving, with blind floors beside it."""
+"""`drive bench nuscenes`: L2 and collisions of a policy on recorded driving, beside blind floors."""
 
 import argparse
 from collections.abc import Mapping
-from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drive.cli import output
-from drive.contracts import Policy, UserError
 
 if TYPE_CHECKING:
     from drive.bench.report import BenchReport, PolicyRow
     from drive.score.openloop import HorizonValues
 
-FLOOR_NAMES = ("constant_velocity", "go_straight", "ego_mlp")
 HORIZONS = ("1 s", "2 s", "3 s")
 PARTIAL = 1
 
@@ -28,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         required=True,
-        help=f"{', '.join(FLOOR_NAMES)}, base (the shipped model) or a model folder",
+        help="constant_velocity, go_straight, ego_mlp, base (the shipped model), a model folder, "
+        "or models:/nightdrive@champion",
     )
     parser.add_argument(
         "--split", help="mini_val (default), mini_train, all; val (default) or train of trainval"
@@ -50,15 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the benchmark; 0 when every sample has a prediction, 1 when some failed."""
     from drive.bench.nuscenes_tables import check_request
+    from drive.cli.policies import policy_factory
 
     split = check_request(args.dataroot, args.version, args.split)
-    _check_policy(args.policy)
+    policy = policy_factory(args.policy)
     from drive.bench.nuscenes import bench_nuscenes
 
     report = bench_nuscenes(
         args.dataroot,
         args.version,
-        _load(args.policy),
+        policy(),
         split,
         images=args.images,
         route=args.command_hint,
@@ -70,28 +68,6 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         print(f"incomplete: {failed} of {report.evaluated} predictions failed")
     return PARTIAL if failed else 0
-
-
-def _check_policy(spec: str) -> None:
-    """Refuse an unknown policy before anything heavy is imported."""
-    if spec in (*FLOOR_NAMES, "base") or (Path(spec) / "config.json").is_file():
-        return
-    if Path(spec).is_dir():
-        raise UserError(f"--policy {spec}: this folder is not a model (no config.json in it)")
-    near = get_close_matches(spec, (*FLOOR_NAMES, "base"), 1)
-    tail = f"did you mean {near[0]}?" if near else f"use {', '.join(FLOOR_NAMES)}, base or a model folder"
-    raise UserError(f"--policy {spec}: no such policy or folder; {tail}")
-
-
-def _load(spec: str) -> Policy:
-    if spec in FLOOR_NAMES:
-        from drive.bench.floors import FLOORS
-
-        return FLOORS[spec]()
-    from drive.model import load_policy
-
-    policy: Policy = load_policy(spec)
-    return policy
 
 
 def _print_missing(dataroot: str, missing: Mapping[str, tuple[int, int]]) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -17,7 +18,6 @@ from typing import Any, Literal
 from drive.contracts import UserError
 
 GIB = 2**30
-REGISTRY_FILE = "mlflow.db"
 CARLA_TIMEOUT_S = 2.0
 Level = Literal["ok", "warn", "fail"]
 
@@ -166,8 +166,8 @@ def _carla(args: argparse.Namespace) -> Check:
     if not args.carla:
         text = f"client {client_version}; no server asked for, the light simulator is used"
         return Check("carla", "ok", text, {"client": client_version, "server": None})
-    host, colon, port = args.carla.rpartition(":")
-    if not colon or not port.isdigit():
+    host, _, port = args.carla.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"--carla {args.carla}: write it as host:port, e.g. localhost:2000")
     try:
         client = carla.Client(host, int(port))
@@ -186,15 +186,21 @@ def _carla(args: argparse.Namespace) -> Check:
 
 def _registry(args: argparse.Namespace) -> Check:
     """Read the registry's database directly: importing mlflow takes seconds."""
-    path = Path(args.workspace) / REGISTRY_FILE
+    from data_engine.registry import ARTIFACTS, DATABASE
+    from data_engine.tracking import check_sqlite
+
+    path = Path(args.workspace) / DATABASE
     if not path.exists():
         return Check("registry", "ok", f"none yet; the first night makes {path}", {"champion": None})
     query = "SELECT version FROM registered_model_aliases WHERE name = 'nightdrive' AND alias = 'champion'"
     try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1) as database:
+        check_sqlite(path, path.parent / ARTIFACTS)
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1)) as database:
             row = database.execute(query).fetchone()
+    except UserError as error:
+        return Check("registry", "fail", str(error), {"champion": None})
     except sqlite3.Error as error:
-        return Check("registry", "fail", f"{path}: {error}; restore it from a backup", {"champion": None})
+        return Check("registry", "fail", f"{path}: {error}; the first night mends it", {"champion": None})
     champion = str(row[0]) if row else None
     text = f"nightdrive@champion is version {champion}" if champion else "no champion registered yet"
     return Check("registry", "ok", f"{path}: {text}", {"champion": champion})

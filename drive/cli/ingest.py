@@ -10,31 +10,39 @@ if TYPE_CHECKING:
     from drive.logs import IngestReport
 
 SHOWN_SCENES = 40
+OUT = "runs/logs"
+OPTIONS = {"nuscenes": ("dataroot", "version", "out"), "py123d": ("root",)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `drive ingest`."""
-    parser.add_argument("source", choices=["nuscenes", "py123d"], help="where the logs come from")
-    parser.add_argument(
-        "--dataroot", metavar="DIR", help="nuscenes: folder that holds v1.0-mini/, samples/, can_bus/"
+    """Options of `drive ingest`: one group per kind of source."""
+    parser.usage = "drive ingest nuscenes --dataroot DIR --version NAME [--out DIR] [--json FILE]\n"
+    parser.usage += "       drive ingest py123d --root DIR [--json FILE]"
+    parser.add_argument("source", choices=tuple(OPTIONS), help="where the logs come from")
+    nuscenes = parser.add_argument_group(
+        "drive ingest nuscenes", "Converts nuScenes tables and sensor files into logs."
     )
-    parser.add_argument("--version", metavar="NAME", help="nuscenes: table folder, e.g. v1.0-mini")
-    parser.add_argument(
-        "--out", metavar="DIR", default="runs/logs", help="nuscenes: root of logs (default: runs/logs)"
+    nuscenes.add_argument(
+        "--dataroot", metavar="DIR", help="folder that holds v1.0-mini/, samples/, can_bus/ (needed)"
     )
-    parser.add_argument(
-        "--root", metavar="DIR", help="py123d: folder with the converted logs, used where they are"
+    nuscenes.add_argument("--version", metavar="NAME", help="table folder, e.g. v1.0-mini (needed)")
+    nuscenes.add_argument("--out", metavar="DIR", help=f"root of the new logs (default: {OUT})")
+    py123d = parser.add_argument_group(
+        "drive ingest py123d", "Reads logs that py123d has converted; they stay where they are."
     )
+    py123d.add_argument("--root", metavar="DIR", help="folder with the logs (needed)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ingest, say what is missing, then what arrived; 1 if less arrived than the tables declare."""
+    """Ingest, say what is missing, then what arrived; 1 if less than declared or not all of it finite."""
     _check(args)
     from drive.cli import output
     from drive.logs import ingest_nuscenes, ingest_py123d
 
     if args.source == "nuscenes":
-        report = ingest_nuscenes(Path(args.dataroot), args.version, Path(args.out))
+        out = Path(args.out or OUT)
+        output.check_folder("--out", out)
+        report = ingest_nuscenes(Path(args.dataroot), args.version, out)
     else:
         report = ingest_py123d(Path(args.root))
     _print(report)
@@ -43,13 +51,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    needed = {"nuscenes": ("dataroot", "version"), "py123d": ("root",)}[args.source]
-    absent = [f"--{name}" for name in needed if not getattr(args, name)]
+    own = OPTIONS[args.source]
+    absent = [f"--{name}" for name in own if name != "out" and not getattr(args, name)]
     if absent:
         raise UserError(f"drive ingest {args.source}: needs {' and '.join(absent)}")
-    foreign = [
-        f"--{name}" for name in ("dataroot", "version", "root") if name not in needed and getattr(args, name)
-    ]
+    others = {name for names in OPTIONS.values() for name in names} - set(own)
+    foreign = sorted(f"--{name}" for name in others if getattr(args, name))
     if foreign:
         raise UserError(f"drive ingest {args.source}: does not take {' and '.join(foreign)}")
 
@@ -68,6 +75,7 @@ def payload(report: "IngestReport") -> dict[str, Any]:
             "boxes": report.boxes,
             "sensor_files_present": present,
             "sensor_files_declared": declared,
+            "non_finite": sum(scene.non_finite for scene in report.scenes),
             "converted": report.converted,
         },
         "missing_sensor_files": [
@@ -111,8 +119,9 @@ def _print(report: "IngestReport") -> None:
     print_table("logs", ["log", "split", "samples", "boxes", "measured motion"], table)
     for scene in report.scenes:
         if not scene.complete:
-            print(f"error: {scene.log_id}: {scene.samples} of {scene.declared_samples} samples, "
-                  f"{scene.boxes} of {scene.declared_boxes} boxes")  # fmt: skip
+            samples = f"{scene.samples} of {scene.declared_samples} samples"
+            boxes = f"{scene.boxes} of {scene.declared_boxes} boxes"
+            print(f"error: {scene.log_id}: {samples}, {boxes}, {scene.non_finite} poses not finite")
     totals = f"{len(report.scenes)} scenes / {report.samples:,} samples / {report.boxes:,} boxes"
     print(f"\n{totals} in {report.out_root} ({report.converted} converted now)")
 

@@ -1,6 +1,8 @@
 """Entry point of `drive`: picks the sub-command, turns errors into one line and an exit code."""
 
 import argparse
+import errno
+import io
 import os
 import re
 import signal
@@ -27,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollback": ("drive.cli.rollback", "make the previous champion the champion again"),
     "doctor": ("drive.cli.doctor", "check this machine: versions, disk, memory, CARLA, registry"),
 }
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_PLACE = (*DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
@@ -57,6 +61,9 @@ def build_parser(command: str) -> CommandParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `drive`; returns the exit code: 0 done, 1 ran and found a failure, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(arguments)
     except UserError as error:
@@ -68,12 +75,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `drive ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in NO_PLACE:
+            raise
+        full = error.errno in DISK_FULL
+        mend = "make room; the same command continues" if full else "choose another place"
+        print(f"error: {error.filename or 'a file'}: {error.strerror}; {mend}", file=sys.stderr)
+        return 1 if full else EXIT_USER_ERROR
 
 
 def _dispatch(arguments: list[str]) -> int:
     if not arguments:
         print(_overview(), file=sys.stderr)
         return EXIT_USER_ERROR
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:  # Arrow, YAML and JSON take UTF-8 only
+            raise UserError(f"{argument!a}: is not UTF-8 here; rename it, or set LC_ALL=C.UTF-8") from None
     command, rest = arguments[0], arguments[1:]
     if command in ("-h", "--help", "help"):
         print(_overview())

@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drive.cli import output
+from drive.contracts import UserError
+
+if TYPE_CHECKING:
+    from data_engine.night import Night
 
 MAX_ROWS = 40
 
@@ -39,14 +43,37 @@ def run(args: argparse.Namespace) -> int:
     night = find_night(config, args.date or date.today().isoformat(), [parse_source(text) for text in logs])
     summary, already = night.summary(), True
     if summary is None:
-        from data_engine.nightly import preflight, run_night
+        from data_engine.nightly import run_night
 
         already = False
-        preflight(night)
+        _check(night, args.config)
         summary = run_night(night)
     _show(summary, night.folder / REPORT, already)
     output.finish(args, {**summary, "already_done": already, "report": str(night.folder / REPORT)})
     return 0
+
+
+def _check(night: "Night", where: str) -> None:
+    """Refuse what would stop the night later, before it makes anything."""
+    from data_engine.nightly import preflight
+    from data_engine.registry import CHAMPION
+    from data_engine.steps import registry_of
+    from drive.model import model_folder
+    from drive.model.folder import load_model
+    from sim.suites import load_suite
+
+    output.check_folder("workspace", night.workspace)
+    for key, name in (("drive", night.config.drive.suite), ("evaluate", night.config.evaluate.suite)):
+        try:
+            load_suite(name)
+        except UserError as error:
+            raise UserError(f"{where}: {key}.suite: {error}") from None
+    preflight(night)
+    champion = registry_of(night).peek(CHAMPION)
+    try:
+        load_model(champion or model_folder(night.config.base_model))
+    except UserError as error:
+        raise UserError(f"{'champion' if champion else f'{where}: base_model'}: {error}") from None
 
 
 def _show(summary: Mapping[str, Any], report: Path, already: bool) -> None:

@@ -1,15 +1,18 @@
 """What every command prints for people and writes for machines."""
 
 import argparse
+import errno
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from drive.contracts import UserError
-from drive.files import write_json
+from drive.files import json_safe, write_json
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -27,7 +30,7 @@ def finish(args: argparse.Namespace, payload: Mapping[str, Any]) -> None:
 
     The keys "command" and "version" are added to every payload.
     """
-    if not getattr(args, "json", None):
+    if getattr(args, "json", None) is None:
         return
     head = {"command": getattr(args, "command", None), "version": version("nightdrive")}
     path = Path(args.json)
@@ -37,28 +40,39 @@ def finish(args: argparse.Namespace, payload: Mapping[str, Any]) -> None:
 
 def check_json_path(args: argparse.Namespace) -> None:
     """Raise UserError before any work if the --json file cannot be written."""
-    if not args.json:
-        return
-    path = Path(args.json)
-    if path.is_dir():
-        raise UserError(f"--json {path}: is a folder; give a file name")
-    if path.parent.exists() and not path.parent.is_dir():
-        raise UserError(f"--json {path}: {path.parent} is not a folder")
+    if args.json is not None:
+        path = Path(args.json)
+        with _refused("--json", path):
+            if path.is_dir():
+                raise UserError(f"--json {path}: is a folder; give a file name")
+            _try(path)
 
 
-def json_safe(value: Any) -> Any:
-    """Copy of `value` that strict JSON readers accept: NaN and infinities as None, arrays as lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return json_safe(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(k): json_safe(v) for k, v in value.items()}
-    if hasattr(value, "tolist"):  # numpy arrays and scalars
-        return json_safe(value.tolist())
-    if isinstance(value, list | tuple):
-        return [json_safe(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+def check_folder(option: str, folder: Path) -> None:
+    """Raise UserError before any work if files cannot be made in `folder`, which need not be there yet."""
+    with _refused(option, folder):
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise UserError(f"{option} {folder}: is a file; give a folder")
+        _try(folder / "file")
+
+
+@contextmanager
+def _refused(option: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{option} {path}: cannot be written ({error.strerror}); give another place"
+        ) from None
+
+
+def _try(path: Path) -> None:
+    """Make and remove a file as `write_atomic` would, in the nearest folder of `path` that is there."""
+    while not path.parent.exists():
+        path = path.parent
+        if path.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, f"{path} leads nowhere")
+    tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent).close()
 
 
 def _cell(value: Any) -> str:

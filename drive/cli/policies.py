@@ -15,31 +15,39 @@ REGISTERED = "models:/"
 def model_folder(spec: str) -> Path:
     """Folder of a model: "base", a path, or "models:/NAME@ALIAS" looked up in the registry.
 
+    The model is loaded once: what is wrong with it is said before a worker starts or a folder is made.
+
     Raises:
-        UserError: nothing by that name.
+        UserError: nothing by that name, or it is damaged.
     """
     from drive.model import model_folder as local_folder
+    from drive.model.folder import load_model
 
     if spec.startswith(REGISTERED):
         from data_engine.registry import resolve
 
-        return resolve(spec)
-    return local_folder(spec)
+        folder = resolve(spec)
+    else:
+        folder = local_folder(spec)
+    load_model(folder)
+    return folder
 
 
 def policy_factory(spec: str) -> PolicyFactory:
-    """Picklable recipe of a policy for worker processes; cheap, loads no weights.
+    """Picklable recipe of a policy for worker processes; a model has been checked.
 
     Args:
         spec: "base" (the shipped model), a model folder, "models:/NAME@ALIAS", or a floor's name.
 
     Raises:
-        UserError: nothing by that name.
+        UserError: nothing by that name, or the expert.
     """
     from drive.bench.floors import FLOORS
     from drive.model import BASE
     from drive.model import policy_factory as model_factory
 
+    if spec == EXPERT:
+        raise UserError(f"policy {spec!r}: needs the true scene, which only `drive sim` has")
     if spec in FLOORS:
         return FLOORS[spec]
     if spec != BASE and not spec.startswith(REGISTERED) and not Path(spec).exists():

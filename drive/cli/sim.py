@@ -1,7 +1,7 @@
 """`drive sim`: drive a suite of routes in closed loop and score it."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +22,7 @@ SHORT = {
     "vehicle_blocked": "blocked",
     "route_timeout": "timeout",
 }
+SHOWN_REASON = 160
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         default="expert",
-        help='"expert", "constant_velocity", "base", a model folder, or models:/NAME@ALIAS',
+        help="expert, constant_velocity, go_straight, base (the shipped model), a model folder, "
+        "or models:/nightdrive@champion (default: %(default)s)",
     )
     parser.add_argument(
         "--carla", metavar="HOST:PORT", help="drive on this CARLA server, not on the light simulator"
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Drive, print the table per condition; 1 if the simulator failed on a route."""
+    """Drive, print the table per condition; 1 if the policy or the simulator failed on a route."""
     from drive.cli import output
     from sim.suites import load_suite, take
 
@@ -62,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.perturb <= 0.5:
         raise UserError(f"--perturb must be between 0 and 0.5, got {args.perturb}")
     from drive.cli.policies import driver
+    from sim.results import failures
     from sim.runner import preflight, run_suite
 
     preflight(suite, args.carla)
@@ -70,8 +73,7 @@ def run(args: argparse.Namespace) -> int:
     policy = driver(args.policy)
     name = _policy_name(args.policy, policy)
     out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out {out}: is a file; give a folder")
+    output.check_folder("--out", out)
     result = run_suite(
         suite,
         policy,
@@ -84,9 +86,12 @@ def run(args: argparse.Namespace) -> int:
         policy_name=name,
     )
     summary = summarise(suite, result)
+    failed = failures(out / "results.json")
     _print(suite, result, summary, out)
-    output.finish(args, {"results": str(out / "results.json"), **payload(suite, result, summary)})
-    return 1 if any(case.status == "infrastructure" for case in result.cases) else 0
+    _print_failures(failed)
+    numbers = payload(suite, result, summary)
+    output.finish(args, {"results": str(out / "results.json"), **numbers, "failures": failed})
+    return 1 if failed or len(result.cases) < result.planned else 0
 
 
 def summarise(suite: "Suite", result: "EvalResult") -> list[dict[str, Any]]:
@@ -102,32 +107,24 @@ def summarise(suite: "Suite", result: "EvalResult") -> list[dict[str, Any]]:
 
 
 def _row(condition: str, planned: int, cases: "Sequence[CaseScore]", seeds: list[int]) -> dict[str, Any]:
+    from drive.score.bootstrap import wilson
+
     successes = sum(case.terms["success"] > 0 for case in cases)
-    low, high = wilson(successes, planned)
+    share = wilson(successes, planned)
     return {
         "condition": condition,
         "planned": planned,
         "run": sum(case.status == "ok" for case in cases),
         "policy_failed": sum(case.status == "failed" for case in cases),
         "simulator_failed": sum(case.status == "infrastructure" for case in cases),
-        "success": successes / planned,
-        "success_low": low,
-        "success_high": high,
+        "success": share.mean,
+        "success_low": share.low,
+        "success_high": share.high,
         "driving_score": sum(case.score for case in cases) / planned,
         "completion": sum(case.terms["completion"] for case in cases) / planned,
         "infractions": {key: int(sum(case.terms[key] for case in cases)) for key in SHORT},
         "seeds": seeds,
     }
-
-
-def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson 95 % interval of a rate."""
-    if n == 0:
-        return 0.0, 1.0
-    rate = successes / n
-    middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * (rate * (1 - rate) / n + z * z / (4 * n * n)) ** 0.5
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def payload(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]]) -> dict[str, Any]:
@@ -174,9 +171,17 @@ def _print(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]], 
     print_table(f"{result.model} on {suite.name} ({result.protocol})", columns, rows)
     seeds = [route.seed for route in suite.routes]
     print(f"  routes run/planned; Wilson interval; seeds {_ranges(seeds)}; results: {out / 'results.json'}")
-    failed = sum(row["simulator_failed"] for row in summary[-1:])
-    if failed:
-        print(f"  the simulator failed on {failed} routes; the same command runs them again")
+
+
+def _print_failures(failed: "Sequence[Mapping[str, str]]") -> None:
+    """One line per route that has no result, with the reason."""
+    for row in failed:
+        reason = " ".join(row["reason"].split())
+        short = reason if len(reason) <= SHOWN_REASON else f"{reason[: SHOWN_REASON - 3]}..."
+        print(f"  {row['status'].lower()}: {row['route_id']}: {short}")
+    lost = sum("simulation" in row["status"].lower() for row in failed)
+    if lost:
+        print(f"  the simulator failed on {lost} routes; the same command runs them again")
 
 
 def _ranges(seeds: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""`drive train`: train a planner from recorded drives; the same command continues after an interruption."""
+"""`drive train`: train a planner from recorded drives; the same command continues a stopped run."""
 
 import argparse
 from dataclasses import replace
@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="DIR", help="output folder (default: runs/train/<config name>)")
     parser.add_argument(
-        "--init-from", metavar="MODEL", help="start from this model: 'base' or a model folder"
+        "--init-from",
+        metavar="MODEL",
+        help="start from this model: base, a model folder, or models:/nightdrive@champion",
     )
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help="change a config value, e.g. loop.max_steps=50"
@@ -28,9 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train and print what was reached; exit code 75 when stopped by SIGTERM with the state saved."""
+    from drive.cli import output
+
     config = _config(args)
     out_dir = Path(args.out) if args.out else Path("runs") / "train" / Path(args.config).stem
-    from drive.cli import output
+    output.check_folder("--out", out_dir)
     from drive.model.folder import read_meta
     from drive.train import train
 
@@ -51,15 +55,16 @@ def payload(folder: Path, model_id: str, parent_id: str | None, provenance: Any)
 
 
 def _config(args: argparse.Namespace) -> "TrainConfig":
+    from drive.cli.policies import model_folder
     from drive.config import load_config
-    from drive.model import model_folder
     from drive.train.config import TrainConfig
 
     config = load_config(TrainConfig, args.config, args.overrides)
     if args.data:
         config = replace(config, data=tuple(Path(root) for root in args.data))
-    if args.init_from:
-        config = replace(config, init_from=model_folder(args.init_from))
+    parent = args.init_from or config.init_from
+    if parent:
+        config = replace(config, init_from=model_folder(str(parent)))
     if not config.data:
         raise UserError(f"{args.config}: no training data; give --data LOGROOT")
     for root in config.data:

@@ -1,4 +1,4 @@
-"""Samples of many drives, decoded once into one memory-mapped folder keyed by the content of the logs."""
+"""Samples of many drives, decoded once into a memory-mapped folder keyed by the logs' content."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Deterministic trajectory -> command classifier: the one meaning of "command and trajectory agree"."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ SPEED_CHANGE_MPS = 1.0
 LEAD_GAP_M = 25.0
 MOVED_M = 1.0
 MARGINS = (0.75, 1.0, 1.25)
+# Commands that `agree` takes for one another, by group, at index command + 1; -1 at both ends = no command.
+_SIDE = np.array([-1, 0, 1, 2, 1, 2, 3, -1])  # lateral: keep, to the left, to the right, U-turn
+_PACE = np.array([-1, 0, 0, 1, 1, 2, -1])  # longitudinal: slowing, steady, gaining
 
 
 def classify(pose_ego: Any, speed_mps: Any, lead_gap_m: Any = np.inf, dt_s: float = DT_S) -> I32:
@@ -33,7 +36,7 @@ def classify(pose_ego: Any, speed_mps: Any, lead_gap_m: Any = np.inf, dt_s: floa
     Returns:
         int32 (..., 2): Lateral and Longitudinal values.
     """
-    return _classify(pose_ego, speed_mps, lead_gap_m, dt_s, 1.0)
+    return _name(_motion(pose_ego, speed_mps, dt_s), lead_gap_m, 1.0)
 
 
 def agree(command: Any, pose_ego: Any, speed_mps: Any, dt_s: float = DT_S) -> Any:
@@ -58,28 +61,42 @@ def agree(command: Any, pose_ego: Any, speed_mps: Any, dt_s: float = DT_S) -> An
     finite = np.isfinite(pose).all((-2, -1)) & np.isfinite(speed_mps)
     pose = np.where(finite[..., None, None], pose, 0.0)
     speed = np.where(finite, speed_mps, 0.0)
-    same = np.zeros(np.broadcast_shapes(want.shape[:-1], finite.shape), bool)
-    for scale in MARGINS:
-        same |= _same(want, _classify(pose, speed, np.inf, dt_s, scale))
-    return same & finite
+    axes = len(np.broadcast_shapes(want.shape[:-1], finite.shape))
+    scale = np.reshape(MARGINS, (-1, *[1] * axes))  # one leading axis: every margin in one pass
+    return _same(want, _name(_motion(pose, speed, dt_s), np.inf, scale)).any(0) & finite
 
 
-def _classify(pose_ego: Any, speed_mps: Any, lead_gap_m: Any, dt_s: float, scale: float) -> I32:
+class _Motion(NamedTuple):
+    """What a trajectory does, each (...): speed now and at its end, heading change, offset, moved at all?"""
+
+    start_mps: Any
+    end_mps: Any
+    turn_rad: Any
+    aside_m: Any
+    moved: Any
+
+
+def _motion(pose_ego: Any, speed_mps: Any, dt_s: float) -> _Motion:
     pose = np.asarray(pose_ego, np.float64)
-    v0 = np.asarray(speed_mps, np.float64)
     tail = max(1, round(0.5 / dt_s))
     end = pose[..., -1, :]
     v1 = np.hypot(*(np.moveaxis(end[..., :2] - pose[..., -1 - tail, :2], -1, 0))) / (tail * dt_s)
     turn = np.unwrap(np.concatenate([np.zeros_like(pose[..., :1, 2]), pose[..., 2]], -1), axis=-1)[..., -1]
     moved = np.hypot(pose[..., 0], pose[..., 1]).max(-1) > MOVED_M
-    turns, aside = scale * TURN_RAD, scale * LANE_CHANGE_M
+    return _Motion(np.asarray(speed_mps, np.float64), v1, turn, end[..., 1], moved)
+
+
+def _name(motion: _Motion, lead_gap_m: Any, scale: Any) -> I32:
+    """Command of a motion with all thresholds times `scale`, broadcast; the first rule that holds decides."""
+    v0, v1, turn, aside, moved = motion
+    turns, slides = scale * TURN_RAD, scale * LANE_CHANGE_M
     lateral_rules = (
         (~moved, Lateral.KEEP),
         (np.abs(turn) > scale * U_TURN_RAD, Lateral.U_TURN),
         (turn > turns, Lateral.TURN_LEFT),
         (turn < -turns, Lateral.TURN_RIGHT),
-        (end[..., 1] > aside, Lateral.LANE_LEFT),
-        (end[..., 1] < -aside, Lateral.LANE_RIGHT),
+        (aside > slides, Lateral.LANE_LEFT),
+        (aside < -slides, Lateral.LANE_RIGHT),
     )
     lateral = np.select(
         [rule for rule, _ in lateral_rules], [name for _, name in lateral_rules], Lateral.KEEP
@@ -95,12 +112,11 @@ def _classify(pose_ego: Any, speed_mps: Any, lead_gap_m: Any, dt_s: float, scale
 
 def _same(want: Any, have: I32) -> Any:
     """Is `want` what a trajectory classified as `have` does?  int (..., 2) each -> bool (...)."""
-    slowing, steady = (Longitudinal.STOP, Longitudinal.YIELD), (Longitudinal.FOLLOW, Longitudinal.CRUISE)
-    speed = want[..., 1] == have[..., 1]
-    for group in (slowing, steady):
-        speed = speed | (np.isin(want[..., 1], group) & np.isin(have[..., 1], group))
-    waiting = (have[..., 1] == Longitudinal.STOP) & (have[..., 0] == Lateral.KEEP)
-    side = (want[..., 0] == have[..., 0]) | waiting
-    for one_side in ((Lateral.TURN_LEFT, Lateral.LANE_LEFT), (Lateral.TURN_RIGHT, Lateral.LANE_RIGHT)):
-        side = side | (np.isin(want[..., 0], one_side) & np.isin(have[..., 0], one_side))
-    return speed & side
+    pace = _of(_PACE, want[..., 1]) == _of(_PACE, have[..., 1])
+    waiting = (have[..., 1] == int(Longitudinal.STOP)) & (have[..., 0] == int(Lateral.KEEP))
+    return pace & (waiting | (_of(_SIDE, want[..., 0]) == _of(_SIDE, have[..., 0])))
+
+
+def _of(groups: Any, command: Any) -> Any:
+    """Group of each command; a number that is not a command is in none that a trajectory can be in."""
+    return groups.take(command + 1, mode="clip")

@@ -103,6 +103,14 @@ def _check_folders(root: Path) -> tuple[list[LogCheck], list[Fault]]:
 
 def check_log(folder: Path) -> tuple[LogCheck, list[Fault]]:
     """Check one log's files; faults carry file and row."""
+    try:
+        with columns.damage_named(folder):
+            return _check_log(folder)
+    except UserError as error:
+        return LogCheck(folder.name, {}), [_whole(folder, SYNC, "unreadable", str(error))]
+
+
+def _check_log(folder: Path) -> tuple[LogCheck, list[Fault]]:
     tables, faults = {}, []
     images: dict[str, U8 | None] = {}
     for path in sorted(folder.glob("*.arrow")):
@@ -134,8 +142,7 @@ def check_log(folder: Path) -> tuple[LogCheck, list[Fault]]:
 
 
 def _whole(folder: Path, key: str, kind: str, detail: str) -> Fault:
-    channel, file = CHANNEL_OF_KEY.get(key, key), str(folder / f"{key}.arrow")
-    return Fault(kind, channel, -1, -1, -1, detail, folder.name, file)
+    return _at_row(folder, key, kind, -1, (-1, -1), detail)
 
 
 def _at_row(folder: Path, key: str, kind: str, row: int, span: tuple[int, int], detail: str) -> Fault:

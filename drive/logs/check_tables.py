@@ -1,15 +1,15 @@
 """Checks raw nuScenes tables and the files they name."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from drive.contracts import EGO_NUSCENES, F64, I64, DriveLog, EgoTrack, LogMeta
+from drive.contracts import EGO_NUSCENES, F64, I64, DriveLog, EgoTrack, LogMeta, UserError
 from drive.logs.check import LogCheck, clock_faults, no_can_bus
 from drive.logs.faults import Fault, find_faults
-from drive.logs.nuscenes_tables import SceneSurvey, key_frame_poses, survey
+from drive.logs.nuscenes_rows import CAN_POSE, lost_boxes, read_rows, read_tables
+from drive.logs.nuscenes_tables import SceneSurvey, key_frame_poses, survey, version_folder
 from drive.logs.recorded import causal_motion, no_agents, no_plans, yaw_of
 
 CAN_GAP_S = 0.2
@@ -20,7 +20,8 @@ def check_tables(dataroot: Path, versions: list[str]) -> tuple[list[LogCheck], l
     """Check every scene of the given versions; errors as in `nuscenes_tables.survey`."""
     logs, faults = [], []
     for version in versions:
-        found, poses = survey(dataroot, version), key_frame_poses(dataroot, version)
+        tables = read_tables(version_folder(dataroot, version))
+        found, poses, boxes = survey(dataroot, version, tables), key_frame_poses(tables), lost_boxes(tables)
         for scene in found.scenes:
             files = {name: (channel.present, channel.declared) for name, channel in scene.channels.items()}
             samples = len(scene.sample_t_us)
@@ -30,6 +31,7 @@ def check_tables(dataroot: Path, versions: list[str]) -> tuple[list[LogCheck], l
                 *_file_faults(dataroot, scene),
                 *_clock_faults(dataroot / version, scene),
                 *(replace(fault, file=str(table)) for fault in _pose_faults(scene, *poses[scene.name])),
+                *_box_faults(dataroot / version, scene, boxes.get(scene.token, [])),
                 *_can_faults(dataroot, scene),
             ]
         for name in found.absent:
@@ -91,13 +93,22 @@ def _pose_faults(scene: SceneSurvey, t_us: I64, pose: F64) -> list[Fault]:
     ]
 
 
+def _box_faults(folder: Path, scene: SceneSurvey, rows: list[int]) -> list[Fault]:
+    """Boxes whose pose is not finite; `rows` of the annotation table."""
+    if not rows:
+        return []
+    detail = "pose of an agent is not finite" + (f" ({len(rows)} rows)" if len(rows) > 1 else "")
+    file = str(folder / "sample_annotation.json")
+    return [Fault("non_finite", "agents", rows[0], -1, -1, detail, scene.name, file)]
+
+
 def _can_faults(dataroot: Path, scene: SceneSurvey) -> list[Fault]:
     if not scene.can_bus:
         return [no_can_bus(scene.name)]
     path = dataroot / "can_bus" / f"{scene.name}_pose.json"
     try:
-        times = np.array([row["utime"] for row in json.loads(path.read_text(encoding="utf-8"))], np.int64)
-    except (ValueError, KeyError, TypeError) as error:
+        times = np.array([row["utime"] for row in read_rows(path, CAN_POSE)], np.int64)
+    except UserError as error:
         return [Fault("damaged_file", "can_bus", -1, -1, -1, str(error), scene.name, str(path))]
     out = []
     for row in np.flatnonzero(np.abs(np.diff(times)) > CAN_GAP_S * 1e6) + 1:

@@ -1,5 +1,7 @@
 """Reads py123d's Arrow files as numpy columns, without importing py123d."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,22 @@ import numpy as np
 import pyarrow as pa
 
 from drive.contracts import F64, I64, UserError
+
+_DAMAGE = (pa.ArrowException, msgpack.UnpackException)
+
+
+@contextmanager
+def damage_named(folder: Path) -> Iterator[None]:
+    """Say that the log in `folder` is damaged where its content is not what we would have written.
+
+    Raises:
+        UserError: In place of whatever reading such content raised.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, *_DAMAGE) as error:
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UserError(f"{folder}: damaged log ({what}); ingest or record it again") from error
 
 
 def open_table(path: Path) -> pa.Table:
@@ -19,6 +37,7 @@ def open_table(path: Path) -> pa.Table:
     try:
         with pa.memory_map(str(path), "r") as source:
             table = pa.ipc.open_file(source).read_all()
+        table.validate(full=True)  # wrong offsets would end the process later
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; the log is incomplete, ingest or record it again") from None
     except (pa.ArrowInvalid, OSError) as error:
@@ -45,7 +64,9 @@ def row_count(path: Path) -> int:
 
 
 def times_us(table: pa.Table) -> I64:
-    """int64 (R,), the rows' time stamps."""
+    """int64 (R,), the rows' time stamps; ValueError if a row has none."""
+    if table["timestamp_us"].null_count:
+        raise ValueError("a row has no time stamp")
     return np.asarray(table["timestamp_us"].to_numpy(), np.int64).copy()
 
 

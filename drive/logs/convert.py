@@ -1,28 +1,19 @@
 """Converts nuScenes scenes to py123d logs with py123d's extraction and log writer."""
 
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from drive.logs.layout import FORMAT, SOURCE
+from drive.logs.nuscenes_rows import CAN_POSE, devkit, read_rows, read_tables
 from drive.logs.nuscenes_tables import SceneSurvey, Survey
 from drive.logs.writer import open_writer
 
 
 def open_tables(found: Survey) -> Any:
-    """The devkit's tables; optional ones may be absent, and so may the map masks, which no log uses."""
-    from nuscenes import NuScenes
-
-    class Tables(NuScenes):  # type: ignore[misc, unused-ignore]
-        def __load_table__(self, table_name: str) -> Any:
-            if table_name == "map":  # the devkit insists on one map a log and on its mask file
-                logs = [row["token"] for row in self.log]
-                return [{"token": "none", "log_tokens": logs, "filename": f"{found.version}/log.json"}]
-            return [] if table_name in found.absent else super().__load_table__(table_name)
-
-    return Tables(version=found.version, dataroot=str(found.dataroot), verbose=False)
+    """The devkit's tables; errors as in `read_tables` and `devkit`."""
+    return devkit(found.dataroot, found.version, read_tables(found.dataroot / found.version))
 
 
 def write_scene(tables: Any, found: Survey, scene: SceneSurvey, folder: Path, split: str) -> None:
@@ -32,7 +23,8 @@ def write_scene(tables: Any, found: Survey, scene: SceneSurvey, folder: Path, sp
     poses.
 
     Raises:
-        KeyError: a key frame lacks a sensor channel that the extraction needs.
+        UserError: the scene's CAN messages are damaged.
+        LookupError, ValueError: a key frame lacks a sensor channel, or has a category foreign to py123d.
     """
     from py123d.datatypes import LogMetadata
     from py123d.datatypes.custom.custom_modality import CustomModality, CustomModalityMetadata
@@ -75,11 +67,15 @@ def _frames(tables: Any, found: Survey, scene: SceneSurvey) -> Iterator[Any]:
 
 
 class _CanBus:
-    """One scene's CAN messages, empty where there are none; the devkit's class raises without the folder."""
+    """One scene's CAN messages, empty where there are none; the devkit's class raises without the folder.
+
+    Raises:
+        UserError: The file of messages is damaged.
+    """
 
     def __init__(self, dataroot: Path, scene: SceneSurvey) -> None:
         path = dataroot / "can_bus" / f"{scene.name}_pose.json"
-        self._messages: list[dict[str, Any]] = json.loads(path.read_text("utf-8")) if scene.can_bus else []
+        self._messages = read_rows(path, CAN_POSE) if scene.can_bus else []
 
     def get_messages(self, _scene_name: str, _kind: str) -> list[dict[str, Any]]:
         """Pose messages in time order; the only kind that the extraction asks for."""

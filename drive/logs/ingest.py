@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from drive.contracts import UserError
+import numpy as np
+
+from drive.contracts import LogMeta, UserError
 from drive.files import new_folder, read_json, write_json
 from drive.logs import columns
-from drive.logs.layout import BOXES, CAMERA_KEYS, FORMAT, SOURCE, SYNC, log_folders
+from drive.logs.layout import BOXES, CAMERA_KEYS, EGO, FORMAT, SYNC, log_folders
 from drive.logs.nuscenes_tables import SceneSurvey, Survey, survey
-from drive.logs.reader import read_meta
+from drive.logs.reader import list_drives
+from drive.logs.recorded import source_metadata
 from drive.progress import Progress
 
 SPLITS = {"v1.0-mini": "nuscenes-mini", "v1.0-trainval": "nuscenes", "v1.0-test": "nuscenes"}
@@ -27,6 +29,8 @@ class SceneReport:
         declared_samples, declared_boxes: What the source's tables say.
         sensor_files: Channel -> (present, declared).
         can_bus: Measured ego motion was there.
+        non_finite: Ego poses and boxes that are NaN or infinite; they stay in the log, where `find_faults`
+            names them and mining leaves them out.
     """
 
     log_id: str
@@ -37,11 +41,13 @@ class SceneReport:
     declared_boxes: int
     sensor_files: Mapping[str, tuple[int, int]]
     can_bus: bool
+    non_finite: int = 0
 
     @property
     def complete(self) -> bool:
-        """Everything declared arrived."""
-        return (self.samples, self.boxes) == (self.declared_samples, self.declared_boxes)
+        """Everything declared arrived, as finite numbers."""
+        arrived = (self.samples, self.boxes) == (self.declared_samples, self.declared_boxes)
+        return arrived and not self.non_finite
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ def ingest_nuscenes(dataroot: Path, version: str, out_root: Path) -> IngestRepor
         out_root: Root of logs; made if absent.
 
     Raises:
-        UserError: wrong folder, unknown version, or missing, damaged or inconsistent tables.
+        UserError: wrong folder, unknown version, missing, damaged or inconsistent tables, or the root holds
+            scenes of these names from another version.
     """
     dataroot, out_root = Path(dataroot).resolve(), Path(out_root).resolve()
     found = survey(dataroot, version)
@@ -113,6 +120,7 @@ def ingest_nuscenes(dataroot: Path, version: str, out_root: Path) -> IngestRepor
     if todo:
         splits = _split_of_scene(found)
         folders |= {scene.name: out_root / splits[scene.name] / scene.name for scene in todo}
+        _check_foreign(out_root, {scene.name: folders[scene.name] for scene in todo})
         _convert(found, todo, folders)
     report = IngestReport(
         dataset="nuscenes",
@@ -133,7 +141,7 @@ def ingest_py123d(root: Path) -> IngestReport:
     """Take stock of logs that py123d has converted below `root`; they are used where they are.
 
     Raises:
-        UserError: no logs below `root`, or one is damaged or has no frames.
+        UserError: no logs below `root`, one is damaged or has no frames, or two have one name.
     """
     root = Path(root).resolve()
     folders = log_folders(root)
@@ -141,22 +149,26 @@ def ingest_py123d(root: Path) -> IngestReport:
         raise UserError(
             f"{root}: no py123d logs (<split>/<log>/sync.arrow); convert a dataset with py123d first"
         )
-    metas = [read_meta(folder) for folder in folders]
+    metas = list_drives(root)
     scenes = []
     for meta, folder in zip(metas, folders, strict=True):
-        frames, boxes = columns.row_count(folder / f"{SYNC}.arrow"), count_boxes(folder)
-        if not frames:
-            raise UserError(f"{folder}: has no frames; convert this log again")
-        cameras = {}
-        for name, key in CAMERA_KEYS.items():
-            if (folder / f"{key}.arrow").exists():
-                cameras[name] = (min(frames, columns.row_count(folder / f"{key}.arrow")), frames)
-        measured = meta.simulator != "real world" or bool(_source(folder).get("can_bus"))
-        scenes.append(
-            SceneReport(meta.log_id, folder.parent.name, frames, boxes, frames, boxes, cameras, measured)
-        )
+        with columns.damage_named(folder):
+            scenes.append(_taken(meta, folder))
     datasets = sorted({meta.dataset for meta in metas})
     return IngestReport("+".join(datasets), "py123d", str(root), str(root), tuple(scenes), False, (), 0, "")
+
+
+def _taken(meta: LogMeta, folder: Path) -> SceneReport:
+    frames, boxes, non_finite = _counts(folder)
+    if not frames:
+        raise UserError(f"{folder}: has no frames; convert this log again")
+    cameras = {}
+    for name, key in CAMERA_KEYS.items():
+        if (folder / f"{key}.arrow").exists():
+            cameras[name] = (min(frames, columns.row_count(folder / f"{key}.arrow")), frames)
+    measured = meta.simulator != "real world" or bool(source_metadata(folder).get("can_bus"))
+    split = folder.parent.name
+    return SceneReport(meta.log_id, split, frames, boxes, frames, boxes, cameras, measured, non_finite)
 
 
 def read_report(path: Path) -> IngestReport:
@@ -178,31 +190,57 @@ def count_boxes(folder: Path) -> int:
     return sum(len(chunk.flatten()) for chunk in tokens.chunks)
 
 
-def _source(folder: Path) -> dict[str, Any]:
-    path = folder / f"{SOURCE}.arrow"
-    return dict(columns.read_metadata(path)["metadata"]) if path.exists() else {}
+def _counts(folder: Path) -> tuple[int, int, int]:
+    """Frames and boxes of a log, and how many ego poses and boxes are NaN or infinite."""
+    lost = 0
+    for key, column, width in ((EGO, "imu_se3", 7), (BOXES, "bounding_box_se3", 10)):
+        path = folder / f"{key}.arrow"
+        for chunk in columns.open_table(path)[column].chunks if path.exists() else []:
+            poses = columns.fixed_width(chunk if key == EGO else chunk.flatten(), width)
+            lost += int((~np.isfinite(poses).all(1)).sum())
+    return columns.row_count(folder / f"{SYNC}.arrow"), count_boxes(folder), lost
+
+
+def _check_foreign(out_root: Path, folders: Mapping[str, Path]) -> None:
+    """Logs are found by name, so a root with two logs of one name could not be read."""
+    for folder in log_folders(out_root) if out_root.is_dir() else []:
+        if folder.name in folders and folder != folders[folder.name]:
+            raise UserError(
+                f"{folder}: is from another version; keep each version in its own root (--out), or delete it"
+            )
 
 
 def _current_folders(found: Survey, out_root: Path) -> dict[str, Path]:
     """Scenes that are there already, from the same tables, files and format; without importing the devkit."""
     names, out = {scene.name for scene in found.scenes}, {}
     for folder in log_folders(out_root) if out_root.is_dir() else []:
-        source = _source(folder) if folder.name in names else {}
-        if source.get("key") == found.key and source.get("format") == FORMAT:
+        if folder.name in names and _is_current(folder, found.key):
             out[folder.name] = folder
     return out
 
 
+def _is_current(folder: Path, key: str) -> bool:
+    """Is this log from the source with this key?  A damaged one is not: it is converted again."""
+    try:
+        with columns.damage_named(folder):
+            source = source_metadata(folder)
+            return (source.get("key"), source.get("format")) == (key, FORMAT) and _counts(folder)[0] > 0
+    except UserError:
+        return False
+
+
 def _scene_report(scene: SceneSurvey, folder: Path) -> SceneReport:
+    samples, boxes, non_finite = _counts(folder)
     return SceneReport(
         log_id=scene.name,
         split=folder.parent.name,
-        samples=columns.row_count(folder / f"{SYNC}.arrow"),
-        boxes=count_boxes(folder),
+        samples=samples,
+        boxes=boxes,
         declared_samples=len(scene.sample_t_us),
         declared_boxes=scene.boxes,
         sensor_files={name: (c.present, c.declared) for name, c in scene.channels.items()},
         can_bus=scene.can_bus,
+        non_finite=non_finite,
     )
 
 
@@ -230,10 +268,16 @@ def _convert(found: Survey, todo: list[SceneSurvey], folders: Mapping[str, Path]
         tables = open_tables(found)
         for scene in todo:
             folder = folders[scene.name]
+            made = [path for path in (folder.parent, folder.parents[1]) if not path.exists()]
             try:
                 with new_folder(folder) as temp:
                     write_scene(tables, found, scene, temp, folder.parent.name)
-            except KeyError as error:
+            except (LookupError, ValueError, UserError) as error:
+                for path in made:
+                    path.rmdir()
+                if isinstance(error, UserError):
+                    raise
                 where = f"{found.dataroot / found.version}: {scene.name}"
-                raise UserError(f"{where}: a key frame has no {error}; check the tables' version") from None
+                what = f"a key frame cannot be converted ({type(error).__name__}: {error})"
+                raise UserError(f"{where}: {what}; check the tables' version") from error
             bar.advance(note=scene.name)

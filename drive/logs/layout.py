@@ -1,5 +1,6 @@
 """Where a log lies on disk: `root/<split>/<log_id>/<modality>.arrow`, as py123d lays logs out."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from drive.contracts import UserError
@@ -48,8 +49,11 @@ def find_log(root: Path, log_id: str) -> Path:
     if not found:
         raise UserError(f"{root}: no log named {log_id!r}; `drive check {root}` lists what is there")
     if len(found) > 1:
-        where = " and ".join(str(path.relative_to(root)) for path in found)
-        raise UserError(
-            f"{root}: {log_id!r} is ambiguous ({where}); keep each dataset version in its own root"
-        )
+        raise ambiguous(root, log_id, found)
     return found[0]
+
+
+def ambiguous(root: Path, log_id: str, found: Sequence[Path]) -> UserError:
+    """The error of several logs of one name below one root."""
+    where = " and ".join(str(path.relative_to(root)) for path in found)
+    return UserError(f"{root}: {log_id!r} is ambiguous ({where}); keep each dataset version in its own root")

@@ -1,25 +1,17 @@
-"""Surveys nuScenes tables with plain JSON: what is declared, what is on disk, what is missing."""
+"""Surveys nuScenes tables: what is declared, what is on disk, what is missing."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from drive.contracts import F64, I64, UserError
 from drive.files import sha256_file, sha256_json
-
-TABLES = (
-    "calibrated_sensor", "category", "ego_pose", "instance", "log",
-    "sample", "sample_annotation", "sample_data", "scene", "sensor",
-)  # fmt: skip
-OPTIONAL_TABLES = ("attribute", "map", "visibility")
-
+from drive.logs.nuscenes_rows import OPTIONAL, REQUIRED, Tables, read_tables
 
 SURVEYED = ("scene", "log", "sample", "sample_data", "sample_annotation", "calibrated_sensor", "sensor")
 
@@ -91,27 +83,35 @@ def versions(dataroot: Path) -> list[str]:
     return sorted(path.parent.name for path in dataroot.glob("v*/sample.json"))
 
 
-def survey(dataroot: Path, version: str) -> Survey:
-    """Read the tables and look for every file they name.
+def survey(dataroot: Path, version: str, tables: Tables | None = None) -> Survey:
+    """Look for every file that the tables name.
+
+    Args:
+        dataroot: Folder that holds the version's folder.
+        version: E.g. "v1.0-mini".
+        tables: The version's tables where they have been read; else those that are needed are read.
 
     Raises:
-        UserError: wrong folder, unknown version, a missing or damaged table, or a dangling token.
+        UserError: wrong folder, unknown version, or tables that `read_tables` refuses.
     """
-    tables = _load(dataroot, version)
+    folder = version_folder(dataroot, version)
+    tables = tables or read_tables(folder, SURVEYED)
     on_disk = _files_below(dataroot, {os.path.dirname(row["filename"]) for row in tables["sample_data"]})
-    try:
-        scenes = _scenes(dataroot, tables, on_disk)
-    except KeyError as error:
-        raise _dangling(dataroot, version, error) from None
+    scenes = _scenes(dataroot, tables, on_disk)
     declared = {row["filename"] for row in tables["sample_data"]}
     present = sorted(declared & on_disk) + [scene.name for scene in scenes if scene.can_bus]
-    hashes = [sha256_file(dataroot / version / f"{name}.json") for name in TABLES]
+    hashes = [sha256_file(folder / f"{name}.json") for name in REQUIRED]
     expansion = any((dataroot / "maps" / "expansion").glob("*.json"))
-    absent = tuple(name for name in OPTIONAL_TABLES if not (dataroot / version / f"{name}.json").is_file())
+    absent = tuple(name for name in OPTIONAL if not (folder / f"{name}.json").is_file())
     return Survey(dataroot, version, scenes, expansion, absent, sha256_json([version, hashes, present]))
 
 
-def _load(dataroot: Path, version: str) -> dict[str, Any]:
+def version_folder(dataroot: Path, version: str) -> Path:
+    """Folder of a version's tables.
+
+    Raises:
+        UserError: no such folder; says which versions are there.
+    """
     if not dataroot.is_dir():
         raise UserError(
             f"{dataroot}: no such folder; give the folder that holds v1.0-mini/, samples/ and maps/"
@@ -124,59 +124,34 @@ def _load(dataroot: Path, version: str) -> dict[str, Any]:
             else "no nuScenes tables are here; is this the right folder?"
         )
         raise UserError(f"{dataroot}: no version {version!r}; {hint}")
-    absent = [f"{name}.json" for name in TABLES if not (dataroot / version / f"{name}.json").is_file()]
-    if absent:
-        raise UserError(
-            f"{dataroot / version}: missing {', '.join(absent)}; extract the metadata archive again"
-        )
-    return {name: _table(dataroot, version, name) for name in SURVEYED}
+    return dataroot / version
 
 
-def _table(dataroot: Path, version: str, name: str) -> list[dict[str, Any]]:
-    path = dataroot / version / f"{name}.json"
-    try:
-        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error}); extract the metadata archive again") from None
-    return rows
-
-
-def _dangling(dataroot: Path, version: str, error: KeyError) -> UserError:
-    what = f"a table refers to token or field {error}, which is not there"
-    return UserError(f"{dataroot / version}: {what}; extract the metadata archive again")
-
-
-def key_frame_poses(dataroot: Path, version: str) -> dict[str, tuple[I64, F64]]:
+def key_frame_poses(tables: Tables) -> dict[str, tuple[I64, F64]]:
     """Scene name -> key-frame times int64 (T,) and LIDAR_TOP ego poses float64 (T, 7).
 
     A pose is [x y z qw qx qy qz], ego to world. Rows keep the order of the sample_data table.
-
-    Raises:
-        UserError: damaged tables or a dangling token.
     """
-    tables = {name: _table(dataroot, version, name) for name in (*SURVEYED, "ego_pose")}
     poses = {row["token"]: row for row in tables["ego_pose"]}
     names = {row["token"]: row["name"] for row in tables["scene"]}
-    try:
-        samples = {row["token"]: row for row in tables["sample"]}
-        channel_of = _channels(tables)
-        out: dict[str, list[list[float]]] = {name: [] for name in names.values()}
-        for row in tables["sample_data"]:
-            if row["is_key_frame"] and channel_of[row["calibrated_sensor_token"]] == "LIDAR_TOP":
-                sample, pose = samples[row["sample_token"]], poses[row["ego_pose_token"]]
-                out[names[sample["scene_token"]]].append(
-                    [sample["timestamp"], *pose["translation"], *pose["rotation"]]
-                )
-    except KeyError as error:
-        raise _dangling(dataroot, version, error) from None
+    samples = {row["token"]: row for row in tables["sample"]}
+    channel_of = _channels(tables)
+    out: dict[str, list[list[float]]] = {name: [] for name in names.values()}
+    for row in tables["sample_data"]:
+        if row["is_key_frame"] and channel_of[row["calibrated_sensor_token"]] == "LIDAR_TOP":
+            sample, pose = samples[row["sample_token"]], poses[row["ego_pose_token"]]
+            out[names[sample["scene_token"]]].append(
+                [sample["timestamp"], *pose["translation"], *pose["rotation"]]
+            )
     return {name: _times_and_poses(rows) for name, rows in out.items()}
 
 
 def _times_and_poses(rows: list[list[float]]) -> tuple[I64, F64]:
-    return np.array([row[0] for row in rows], np.int64), np.array([row[1:] for row in rows], np.float64)
+    poses = np.array([row[1:] for row in rows], np.float64).reshape(-1, 7)
+    return np.array([row[0] for row in rows], np.int64), poses
 
 
-def _channels(tables: Mapping[str, Any]) -> dict[str, str]:
+def _channels(tables: Tables) -> dict[str, str]:
     """Calibrated sensor's token -> channel."""
     sensors = {row["token"]: row["channel"] for row in tables["sensor"]}
     return {row["token"]: sensors[row["sensor_token"]] for row in tables["calibrated_sensor"]}
@@ -191,7 +166,7 @@ def _files_below(dataroot: Path, folders: set[str]) -> set[str]:
     return found
 
 
-def _scenes(dataroot: Path, tables: dict[str, Any], on_disk: set[str]) -> tuple[SceneSurvey, ...]:
+def _scenes(dataroot: Path, tables: Tables, on_disk: set[str]) -> tuple[SceneSurvey, ...]:
     location = {row["token"]: row["location"] for row in tables["log"]}
     channel_of = _channels(tables)
     scene_of = {row["token"]: row["scene_token"] for row in tables["sample"]}

@@ -1,5 +1,6 @@
 """Reads logs back as DriveLog: recorded drives exactly, other py123d logs through `recorded.py`."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,58 @@ from drive.contracts import (
     UserError,
 )
 from drive.logs import columns
-from drive.logs.layout import BOXES, CAMERA_KEYS, EGO, FORMAT, PLAN, SCENE, SYNC, find_log, log_folders
+from drive.logs.layout import (
+    BOXES,
+    CAMERA_KEYS,
+    EGO,
+    FORMAT,
+    PLAN,
+    SCENE,
+    SYNC,
+    ambiguous,
+    find_log,
+    log_folders,
+)
 
 
 def list_drives(root: Path) -> list[LogMeta]:
     """Identity of every log below `root` in log_id order; opens one file footer a log, no rows and no images.
 
     Raises:
-        UserError: `root` is not a folder, or a log's file is damaged.
+        UserError: `root` is not a folder, a log's file is damaged, or two logs have one name.
     """
-    return [read_meta(folder) for folder in log_folders(Path(root))]
+    folders = log_folders(Path(root))
+    for one, other in pairwise(folders):
+        if one.name == other.name:
+            raise ambiguous(Path(root), one.name, [one, other])
+    return [read_meta(folder) for folder in folders]
 
 
 def read_meta(folder: Path) -> LogMeta:
-    """Identity of the log in `folder`; a log not recorded by us was driven by a human."""
-    if (folder / f"{SCENE}.arrow").exists():
-        return LogMeta(**columns.read_metadata(folder / f"{SCENE}.arrow")["metadata"]["meta"])
+    """Identity of the log in `folder`; a log not recorded by us was driven by a human.
+
+    Raises:
+        UserError: a missing or damaged file, or a format of another version.
+    """
+    with columns.damage_named(folder):
+        return LogMeta(**_about(folder)["meta"]) if _is_ours(folder) else _meta_of_dataset(folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    return (folder / f"{SCENE}.arrow").exists()
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """What the recorder noted about a log of ours; UserError if that was another version's recorder."""
+    about: dict[str, Any] = columns.read_metadata(folder / f"{SCENE}.arrow")["metadata"]
+    if about["format"] != FORMAT:
+        raise UserError(
+            f"{folder}: log format {about['format']}, this version reads {FORMAT}; record the log again"
+        )
+    return about
+
+
+def _meta_of_dataset(folder: Path) -> LogMeta:
     about = columns.read_metadata(folder / f"{SYNC}.arrow")
     front = folder / f"{CAMERA_KEYS['front']}.arrow"
     sync = columns.open_table(folder / f"{SYNC}.arrow") if front.exists() else None
@@ -68,15 +105,16 @@ def read_drive(root: Path, log_id: str, images: bool = True) -> DriveLog:
         UserError: no such log, a missing or damaged file, or a format of another version.
     """
     folder = find_log(Path(root), log_id)
-    if not (folder / f"{SCENE}.arrow").exists():
+    with columns.damage_named(folder):
+        if _is_ours(folder):
+            return _read_ours(folder, images)
         from drive.logs.recorded import read_recorded
 
         return read_recorded(folder, read_meta(folder), images)
-    about = columns.read_metadata(folder / f"{SCENE}.arrow")["metadata"]
-    if about["format"] != FORMAT:
-        raise UserError(
-            f"{folder}: log format {about['format']}, this version reads {FORMAT}; record the log again"
-        )
+
+
+def _read_ours(folder: Path, images: bool) -> DriveLog:
+    about = _about(folder)
     scene = columns.decode(columns.open_table(folder / f"{SCENE}.arrow")["data"][0].as_py())
     ego_metadata = columns.read_metadata(folder / f"{EGO}.arrow")
     return DriveLog(

@@ -1,8 +1,26 @@
 """Everything that fixes the shape of a planner; stored as config.json beside its weights."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from drive.config import Bounds, NotNegative, Share
+from drive.contracts import UserError
 from drive.data.camera import CameraSpec
+
+FIRST_LEVEL, LEVEL_STEP = 10, 20  # of the DDIM time steps used for sampling, from the end: 10, 30, 50 ...
+CELL_PX = 16  # image pixels per cell of the last feature map, across and down
+Width = Annotated[int, Bounds(1, 4096)]
+Camera = Annotated[
+    CameraSpec,
+    Bounds(
+        within={
+            "width_px": Bounds(CELL_PX, 4096),
+            "height_px": Bounds(CELL_PX, 4096),
+            "fov_deg": Bounds(1, 170),
+            "pitch_deg": Bounds(-89, 89),
+        }
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -28,19 +46,35 @@ class ModelConfig:
         use_speed: False hides the ego speed (ego-status-free variant).
     """
 
-    camera: CameraSpec = field(default_factory=CameraSpec)
+    camera: Camera = field(default_factory=CameraSpec)
     crop_rows: tuple[int, int] = (20, 132)
-    channels: tuple[int, int, int, int] = (32, 64, 128, 160)
-    map_channels: int = 20
-    width: int = 256
-    ego_width: int = 96
-    decoder_width: int = 256
-    command_width: int = 48
-    dropout: float = 0.1
-    kmeans_anchors: int = 20
-    command_drop: float = 1 / 3
+    channels: tuple[Width, Width, Width, Width] = (32, 64, 128, 160)
+    map_channels: Width = 20
+    width: Width = 256
+    ego_width: Width = 96
+    decoder_width: Width = 256
+    command_width: Width = 48
+    dropout: Annotated[float, Bounds(0, 0.99)] = 0.1
+    kmeans_anchors: Width = 20
+    command_drop: Share = 1 / 3
     command_bonus: float = 1.0
-    guidance: float = 1.0
-    noise_levels: int = 50
-    sampling_steps: int = 2
+    guidance: NotNegative = 1.0
+    noise_levels: Annotated[int, Bounds(1, 1000)] = 50
+    sampling_steps: Annotated[int, Bounds(1, 1000)] = 2
     use_speed: bool = True
+
+    def __post_init__(self) -> None:
+        first, end = self.crop_rows
+        height, width = self.camera.height_px, self.camera.width_px
+        if not 0 <= first < end <= height or (end - first) % CELL_PX:
+            raise UserError(
+                f"model.crop_rows: must be a multiple of {CELL_PX} rows within {height}, got {first} to {end}"
+            )
+        if width % CELL_PX:
+            raise UserError(f"model.camera.width_px: must be a multiple of {CELL_PX}, got {width}")
+        highest = FIRST_LEVEL + LEVEL_STEP * (self.sampling_steps - 1)
+        if highest >= self.noise_levels:
+            raise UserError(
+                f"model.sampling_steps: {self.sampling_steps} steps start at noise level {highest}, "
+                f"model.noise_levels has only {self.noise_levels}"
+            )

@@ -1,4 +1,4 @@
-"""Truncated, anchored diffusion: noise is added to anchors only a little and removed in two DDIM steps."""
+"""Truncated, anchored diffusion: a little noise is added to anchors and removed in two DDIM steps."""
 
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple

@@ -1,20 +1,24 @@
 """The model folder: config.json, model.safetensors and meta.json; no pickle, every file checked."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
+from drive.config import build_config, config_dict
 from drive.contracts import UserError
-from drive.data.camera import CameraSpec
 from drive.files import new_folder, read_json, sha256_file, write_json
 from drive.model.anchors import InputStatistics, explicit_anchors
 from drive.model.config import ModelConfig
 from drive.model.horizon import KNOTS
-from drive.model.network import PlannerNetwork
+
+if TYPE_CHECKING:  # torch takes seconds: what is wrong with a folder's files is said without it
+    from torch import Tensor
+
+    from drive.model.network import PlannerNetwork
 
 FORMAT = 1
 WEIGHTS, CONFIG, META = "model.safetensors", "config.json", "meta.json"
@@ -48,7 +52,7 @@ class ModelMeta:
 
 def save_model(
     folder: Path,
-    network: PlannerNetwork,
+    network: "PlannerNetwork",
     *,
     parent_id: str | None = None,
     manifest_id: str | None = None,
@@ -77,62 +81,101 @@ def read_meta(folder: Path) -> ModelMeta:
     if not (folder / META).is_file():
         raise UserError(f"{folder}: not a model folder (no {META}); give a folder made by `drive train`")
     values = read_json(folder / META)
-    names = ModelMeta.__dataclass_fields__
+    kinds = {"sha256": str, "model_id": str, "config_sha": str, "provenance": dict}
     if (
         not isinstance(values, dict)
         or values.get("format") != FORMAT
-        or not isinstance(values.get("sha256"), str)
-        or not isinstance(values.get("model_id"), str)
+        or any(not isinstance(values.get(name), kind) for name, kind in kinds.items())
+        or any(not isinstance(values.get(name), str | None) for name in ("parent_id", "manifest_id"))
     ):
         raise UserError(
             f"{folder / META}: unknown format; this version reads format {FORMAT}, train the model again"
         )
-    return ModelMeta(**{name: value for name, value in values.items() if name in names})
+    meta = ModelMeta(**{k: v for k, v in values.items() if k in ModelMeta.__dataclass_fields__})
+    if not re.fullmatch("[0-9a-f]{64}", meta.sha256) or values["model_id"] != meta.model_id:
+        raise UserError(f"{folder / META}: sha256 and model_id do not belong together; restore the file")
+    return meta
 
 
-def load_model(folder: Path) -> tuple[PlannerNetwork, ModelMeta]:
-    """Load a model folder in eval mode.
+def read_config(folder: Path) -> ModelConfig:
+    """Architecture of a model folder; every key has to be there, as a default may have changed since.
 
     Raises:
-        UserError: a missing or damaged file, or weights that do not belong to config.json.
+        UserError: config.json is missing, damaged, or says something that no planner can be made of.
     """
-    meta = read_meta(folder)
+    path = folder / CONFIG
+    values = read_json(path)
+    config = build_config(ModelConfig, values, str(path))
+    wanted = config_dict(config)
+    absent = [key for key in wanted if key not in values]
+    absent += [
+        f"camera.{key}" for key in wanted["camera"] if key not in values.get("camera", wanted["camera"])
+    ]
+    if absent:
+        raise UserError(f"{path}: {', '.join(absent)} missing; restore the model folder")
+    return config
+
+
+def load_model(folder: Path) -> tuple["PlannerNetwork", ModelMeta]:
+    """Load a model folder in eval mode; its files are checked before torch is imported.
+
+    Raises:
+        UserError: a missing or damaged file, weights that do not belong to config.json, or weights that are
+            not finite.
+    """
+    meta, config = read_meta(folder), read_config(folder)
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise UserError(f"{weights}: missing; restore the model folder")
     if sha256_file(weights) != meta.sha256:
         raise UserError(f"{weights}: does not match the checksum in {META}; the file is damaged, restore it")
-    config = _read_config(folder / CONFIG)
     tensors = _read_tensors(weights)
+    from drive.model.network import PlannerNetwork
+
+    if problem := _misfit(config, tensors):
+        raise UserError(f"{folder}: weights do not fit {CONFIG} ({problem}); restore both from one folder")
     network = PlannerNetwork(config, _empty_statistics(config))
-    try:
-        network.load_state_dict(tensors, strict=True)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"{folder}: weights do not fit {CONFIG} ({reason}); restore both from one folder"
-        ) from None
+    network.load_state_dict(tensors, strict=True)
+    if unusable := [name for name, value in tensors.items() if not bool(value.isfinite().all())]:
+        raise UserError(f"{weights}: {unusable[0]} is not finite; take an earlier model")
+    if not bool((network.std > 0).all()):
+        raise UserError(f"{weights}: std is not above 0; take an earlier model")
     return network.eval(), meta
 
 
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def _misfit(config: ModelConfig, tensors: Mapping[str, "Tensor"]) -> str:
+    """First difference between the tensors and those of a network of this config, "" if there is none."""
+    import torch
+
+    from drive.model.network import PlannerNetwork
+
+    with torch.device("meta"):  # shapes only: a nonsense config may ask for more memory than there is
+        wanted = PlannerNetwork(config, _empty_statistics(config)).state_dict()
+    for name, value in wanted.items():
+        have = tensors.get(name)
+        if have is None:
+            return f"{name} is missing"
+        if have.shape != value.shape or have.dtype != value.dtype:
+            return f"{name} is {_kind(have)}, not {_kind(value)}"
+    surplus = sorted(tensors.keys() - wanted.keys())
+    return f"{surplus[0]} is not part of the planner" if surplus else ""
+
+
+def _kind(tensor: "Tensor") -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+
+
+def _read_tensors(path: Path) -> dict[str, "Tensor"]:
+    from safetensors import SafetensorError, safe_open
 
     try:
+        with safe_open(str(path), framework="np"):  # whether it is a safetensors file is known without torch
+            pass
+        from safetensors.torch import load_file
+
         return load_file(str(path))
     except SafetensorError as error:
         raise UserError(f"{path}: not a safetensors file ({error}); restore it") from None
-
-
-def _read_config(path: Path) -> ModelConfig:
-    values = read_json(path)
-    try:
-        camera = CameraSpec(**values.pop("camera"))
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return ModelConfig(camera=camera, **{**values, **lists})
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{path}: not a planner config ({error}); restore the model folder") from None
 
 
 def _empty_statistics(config: ModelConfig) -> InputStatistics:

@@ -1,4 +1,4 @@
-"""Closed-loop scores from infraction counts: CARLA leaderboard 2.0 and 2.1, and Bench2Drive's success."""
+"""Closed-loop scores from infraction counts: CARLA leaderboard 2.0 and 2.1, Bench2Drive's success."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Open-loop displacement and collision rates in both protocols: at the horizon, and averaged up to it."""
+"""Open-loop displacement and collision rates in both protocols: at the horizon, averaged up to it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reward terms of proposals, each in [0, 1], 1 = good: one definition for bench, mining, gate and reports."""
+"""Reward terms of proposals, in [0, 1], 1 = good: one definition for bench, mining, gate, reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

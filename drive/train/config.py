@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from drive.config import AtLeastOne, Bounds, Count, NotNegative, Positive, Share
 from drive.data.augment import AugmentConfig
 from drive.model.config import ModelConfig
 from drive.train.weights import LossWeights
 
 HELD_OUT_TOWNS = ("Town02", "Town10HD")
+Strengths = Annotated[AugmentConfig, Bounds(0, within={"speed_drop": Bounds(0, 1)})]
+Weights = Annotated[LossWeights, Bounds(0, within={"score_scale_m": Bounds(0, above=True)})]
 
 
 @dataclass(frozen=True)
@@ -24,22 +27,23 @@ class LoopConfig:
         clip_norm: Largest gradient norm.
         ema_decay: Of the averaged weights that are shipped; 0 = off.
         checkpoint_every: Steps between checkpoints.
-        precision: "bf16" runs the convolutions in bfloat16: twice as fast on CPUs with AMX, slow without.
+        precision: "bf16" runs the convolutions in bfloat16: twice as fast on CPUs with AMX, far slower
+            without; "auto" takes it where there is AMX. Weights are reproducible for a fixed one.
         threads: torch threads; results are reproducible for a fixed number.
         seed: Of initial weights, order, augmentation and noise.
     """
 
-    max_steps: int = 600
-    batch_size: int = 96
-    lr: float = 1.2e-3
-    weight_decay: float = 0.05
-    warmup_steps: int = 60
-    clip_norm: float = 2.0
-    ema_decay: float = 0.998
-    checkpoint_every: int = 200
-    precision: Literal["fp32", "bf16"] = "fp32"
-    threads: int = 1
-    seed: int = 0
+    max_steps: AtLeastOne = 600
+    batch_size: AtLeastOne = 96
+    lr: Annotated[float, Bounds(0, 10, above=True)] = 1.2e-3
+    weight_decay: NotNegative = 0.05
+    warmup_steps: Count = 60
+    clip_norm: Positive = 2.0
+    ema_decay: Share = 0.998
+    checkpoint_every: AtLeastOne = 200
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    threads: Annotated[int, Bounds(1, 1024)] = 1
+    seed: Count = 0
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,12 @@ class TrainConfig:
     cache: Path | None = None
     init_from: Path | None = None
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS
-    validation_share: float = 0.1
-    standing_share: float = 0.35
+    validation_share: Annotated[float, Bounds(0, 0.9)] = 0.1
+    standing_share: Share = 0.35
     model: ModelConfig = field(default_factory=ModelConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
-    loss: LossWeights = field(default_factory=LossWeights)
+    augment: Strengths = field(default_factory=AugmentConfig)
+    loss: Weights = field(default_factory=LossWeights)
 
 
 @dataclass(frozen=True)
@@ -95,9 +99,9 @@ class FinetuneConfig:
             checkpoint_every=50,
         )
     )
-    rank: int = 16
-    alpha: int = 32
-    distill: float = 1.0
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
-    loss: LossWeights = field(default_factory=LossWeights)
+    rank: Annotated[int, Bounds(1, 1024)] = 16
+    alpha: AtLeastOne = 32
+    distill: NotNegative = 1.0
+    augment: Strengths = field(default_factory=AugmentConfig)
+    loss: Weights = field(default_factory=LossWeights)
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS

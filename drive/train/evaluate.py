@@ -1,4 +1,4 @@
-"""How far a network's plans are from the expert's on given samples, and whether its commands are right."""
+"""How far a network's plans are from the expert's on given samples, and if its commands are right."""
 
 import numpy as np
 import torch

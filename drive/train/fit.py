@@ -5,6 +5,7 @@ import math
 import signal
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ class Interrupted(SystemExit):
         super().__init__(INTERRUPTED)
 
 
-class Learner(pl.LightningModule):
+class Learner(pl.LightningModule, ABC):
     """What a training job defines: a network, its trainable parameters, and a loss.
 
     Subclasses set `network` (its floating-point state is averaged) and implement `terms`.
@@ -49,9 +50,9 @@ class Learner(pl.LightningModule):
         self.average: dict[str, Tensor] = {}
         self.moments: dict[str, Tensor] = {}
 
+    @abstractmethod
     def terms(self, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
         """Weighted loss terms of a batch; random numbers come from `generator` or torch's global one."""
-        raise NotImplementedError
 
     @property
     def step(self) -> int:

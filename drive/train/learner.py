@@ -1,5 +1,7 @@
 """The planner's training job: imitation of the expert, with the command told or hidden."""
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -33,7 +35,14 @@ def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:
 
 
 def see(network: PlannerNetwork, inputs: Inputs, precision: str) -> Tensor:
-    """Image features, float32 (B, width), computed in bfloat16 if `precision` is "bf16"."""
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+    """Image features, float32 (B, width), computed in bfloat16 if `precision` is or comes to "bf16"."""
+    low = precision == "bf16" or (precision == "auto" and _has_amx())
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
         seen = network.see(inputs.image)
     return seen.float()
+
+
+@cache
+def _has_amx() -> bool:
+    """Does this CPU multiply bfloat16 matrices in hardware?"""
+    return bool(torch.cpu.get_capabilities().get("amx_bf16", False))

@@ -1,4 +1,4 @@
-"""Charts of the reports: training curve, shares before and after, intervals, and paired scores per route."""
+"""Charts of the reports: training curve, shares before and after, intervals, paired scores per route."""
 
 import io
 from collections.abc import Mapping, Sequence

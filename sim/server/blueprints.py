@@ -1,4 +1,4 @@
-"""Blueprint library sent to clients: ids, attributes and recommended values as scenario code expects them."""
+"""Blueprint library sent to clients: ids, attributes and values as scenario code expects them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -13,7 +13,10 @@ from sim.server.simulation import Simulation
 from sim.server.wire import LENGTH
 
 log = logging.getLogger(__name__)
-MAX_MESSAGE_BYTES = 64 << 20
+MAX_MESSAGE_BYTES = 64 << 20  # a client's own OpenDRIVE map is one message
+MAX_ITEMS = 1 << 16  # of one list: msgpack makes room for as many as a header claims
+MAX_UNSENT_BYTES = 8 << 20
+LONGEST_NAME = 100
 _POLL_S = 0.0005
 _SEND_TIMEOUT_S = 5.0
 _SEND_BUFFER_BYTES = 4 << 20
@@ -28,12 +31,22 @@ def _no_delay(transport: asyncio.BaseTransport) -> socket.socket:
 
 
 class RpcConnection(asyncio.Protocol):
-    """One client: requests are answered in order. Anything that is not a request closes the connection."""
+    """One client: requests are answered in order. Anything that is not a request closes the connection.
+
+    A client that asks and does not read is not answered further until it has read.
+    """
 
     def __init__(self, sim: Simulation) -> None:
         self._sim = sim
         self._held: tuple[int, list[Any]] | None = None
-        self._unpacker = msgpack.Unpacker(raw=False, strict_map_key=False, max_buffer_size=MAX_MESSAGE_BYTES)
+        self._full = False
+        self._unpacker = msgpack.Unpacker(
+            raw=False,
+            strict_map_key=False,
+            max_buffer_size=MAX_MESSAGE_BYTES,
+            max_array_len=MAX_ITEMS,
+            max_map_len=MAX_ITEMS,
+        )
         self._packer = msgpack.Packer(use_bin_type=True)
         self._transport: asyncio.Transport | None = None
 
@@ -41,11 +54,25 @@ class RpcConnection(asyncio.Protocol):
         """Asyncio hook."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
         _no_delay(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio hook."""
         self._transport = self._held = None
+
+    def pause_writing(self) -> None:
+        """Asyncio hook: too many replies wait to be read."""
+        self._full = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Asyncio hook: the client has read its replies."""
+        self._full = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._resume)
 
     def data_received(self, data: bytes) -> None:
         """Asyncio hook."""
@@ -62,6 +89,8 @@ class RpcConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Answer what has arrived; a tick, and all behind it, waits until announced streams are open."""
+        if self._unread():
+            return
         if self._held is not None:
             if self._sim.waiting_for_streams():
                 asyncio.get_running_loop().call_later(_POLL_S, self._resume)
@@ -78,6 +107,12 @@ class RpcConnection(asyncio.Protocol):
                 self._reply(number, name, arguments)
             else:
                 answer(self._sim, name, arguments[1:], True)
+            if self._unread():
+                return
+
+    def _unread(self) -> bool:
+        """Do too many replies wait to be read?"""
+        return self._full
 
     def _reply(self, number: int, name: str, arguments: list[Any]) -> None:
         error, value = answer(self._sim, name, arguments[1:], bool(arguments[0][0]))
@@ -93,7 +128,8 @@ def _parse(message: Any) -> tuple[int, int, str, list[Any]]:
         (kind, name, arguments), number = message, 0
     else:
         raise ValueError("not an rpc request")
-    good = isinstance(number, int) and isinstance(name, str) and isinstance(arguments, list) and arguments
+    named = isinstance(number, int) and isinstance(name, str) and len(name) <= LONGEST_NAME
+    good = named and isinstance(arguments, list) and arguments
     if not good or not isinstance(arguments[0], list) or not arguments[0]:
         raise ValueError("rpc request without function name or metadata")
     return kind, number, name, arguments

@@ -1,4 +1,4 @@
-"""Traffic-light controllers: cycling, manual changes and resets. All phases start anew with every episode."""
+"""Traffic-light controllers: cycling, manual changes, resets. Phases start anew with every episode."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""OpenDRIVE towns as coloured quads: lanes, markings, kerbs, crosswalks, stop lines, verges, buildings."""
+"""OpenDRIVE towns as coloured quads: lanes, markings, kerbs, crossings, stop lines, verges, houses."""
 
 import itertools
 import math

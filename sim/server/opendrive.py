@@ -1,12 +1,14 @@
-"""OpenDRIVE texts of CARLA's towns, read from the data files of the installed py123d package."""
+"""OpenDRIVE texts of CARLA's towns, from the installed py123d package, and the speeds they post."""
 
 import gzip
 import importlib.util
+import re
 from pathlib import Path
 
 from drive.contracts import UserError
 
 _SUFFIX = ".xodr.gz"
+_KMH = {"mph": 1.609344, "km/h": 1.0, "m/s": 3.6, None: 3.6}
 
 
 def _folder() -> Path:
@@ -35,3 +37,16 @@ def read_town(name: str) -> str:
     if name not in available_towns():
         raise UserError(f"town {name!r} is unknown; choose one of {', '.join(available_towns())}")
     return gzip.decompress(path.read_bytes()).decode("utf-8")
+
+
+def road_speeds_kmh(opendrive: str) -> dict[int, float]:
+    """Posted speed per road id; roads without one are absent."""
+    pattern = r'<road\s[^>]*?\bid="(-?\d+)"|<speed\s+max="([\d.eE+-]+)"(?:\s+unit="([^"]+)")?'
+    speeds: dict[int, float] = {}
+    road = -1
+    for match in re.finditer(pattern, opendrive):
+        if match.group(1) is not None:
+            road = int(match.group(1))
+        else:
+            speeds.setdefault(road, float(match.group(2)) * _KMH.get(match.group(3), 3.6))
+    return speeds

@@ -1,6 +1,7 @@
 """The RPC functions of the server and how their results are wrapped."""
 
 import logging
+import math
 import struct
 from collections.abc import Callable
 from enum import Enum
@@ -21,6 +22,7 @@ from sim.server.wire import EPISODE_STREAM, VERSION, VOID, RpcError, error, erro
 log = logging.getLogger(__name__)
 BAD_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, OverflowError, struct.error)
 TICK = "tick_cue"
+LONGEST_REASON = 500
 
 
 class Wrap(Enum):
@@ -42,12 +44,17 @@ def _project(sim: Simulation, location: list[float], direction: list[float], dis
 
 
 def _set_weather(sim: Simulation, weather: list[float]) -> None:
-    sim.world.weather = [float(value) for value in weather]
+    values = [float(value) for value in weather]
+    if len(values) != len(sim.world.weather) or not all(map(math.isfinite, values)):
+        raise RpcError(f"weather: expected {len(sim.world.weather)} finite numbers, got {len(values)}")
+    sim.world.weather = values
 
 
 def _register_manager(sim: Simulation, address: list[Any]) -> bool:
-    host, port = address
-    sim.traffic_managers[int(port)] = str(host)
+    host, port = str(address[0]), int(address[1])
+    if not 0 < port < 65536 or len(host) > 255:
+        raise RpcError(f"traffic manager: no address: {host[:255]}:{port}")
+    sim.traffic_managers[port] = host
     return True
 
 
@@ -189,10 +196,11 @@ def answer(sim: Simulation, name: str, arguments: list[Any], is_async: bool) -> 
     try:
         value = handler(sim, *arguments)
     except (RpcError, UserError) as problem:
-        return None, _failure(str(problem), wrap)
+        return None, _failure(str(problem)[:LONGEST_REASON], wrap)
     except BAD_ARGUMENTS as problem:
-        log.warning("%s refused: %s: %s", name, type(problem).__name__, problem)
-        return None, _failure(f"{name}: bad arguments ({problem})", wrap)
+        short = str(problem)[:LONGEST_REASON]  # it may quote what was sent
+        log.warning("%s refused: %s: %s", name, type(problem).__name__, short)
+        return None, _failure(f"{name}: bad arguments ({short})", wrap)
     return None, VOID if wrap is Wrap.VOID else value if wrap is Wrap.RAW else ok(value)
 
 

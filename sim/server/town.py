@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 import carla
 
 from drive.contracts import UserError
-from sim.server.opendrive import read_town, short_name
+from sim.server.opendrive import read_town, road_speeds_kmh, short_name
 
 LaneKey = tuple[int, int]
 TransformRow = list[list[float]]
 
 _KINDS = {"1000001": "traffic.traffic_light", "206": "traffic.stop", "205": "traffic.yield"}
-_KMH = {"mph": 1.609344, "km/h": 1.0, "m/s": 3.6, None: 3.6}
 _SAME_LINE_M, _SAME_ROAD_M = 8.0, 12.0
 _SPAWN_FIRST_M, _SPAWN_EVERY_M, _SPAWN_PER_LANE = 6.0, 40.0, 6
 
@@ -99,23 +98,11 @@ def parse_town(name: str, xodr: str) -> Town:
         name=name,
         xodr=xodr,
         map=world_map,
-        speed_kmh=_speeds(xodr),
+        speed_kmh=road_speeds_kmh(xodr),
         signs=signs,
         groups=_groups(xodr, lights),
         spawn_points=_spawn_points(world_map),
     )
-
-
-def _speeds(xodr: str) -> dict[int, float]:
-    pattern = r'<road\s[^>]*?\bid="(-?\d+)"|<speed\s+max="([\d.eE+-]+)"(?:\s+unit="([^"]+)")?'
-    speeds: dict[int, float] = {}
-    road = -1
-    for match in re.finditer(pattern, xodr):
-        if match.group(1) is not None:
-            road = int(match.group(1))
-        else:
-            speeds.setdefault(road, float(match.group(2)) * _KMH.get(match.group(3), 3.6))
-    return speeds
 
 
 def _groups(xodr: str, lights: list[str]) -> tuple[tuple[tuple[str, ...], ...], ...]:

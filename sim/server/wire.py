@@ -1,4 +1,4 @@
-"""CARLA 0.9.16 wire formats: RPC replies, stream tokens and the packed stream structures (little-endian)."""
+"""CARLA 0.9.16 wire formats: RPC replies, stream tokens and packed stream structures (little-endian)."""
 
 import struct
 from typing import Any

@@ -281,7 +281,10 @@ def test_the_command_prints_tables_and_writes_the_same_numbers(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--policy", "constant_velocit"], "did you mean constant_velocity"),
+        (["--policy", "constant_velocit"], "did you mean 'constant_velocity'"),
+        (["--policy", "expert"], "only `drive sim` has"),
+        (["--policy", "models:/nightdrive@champion"], "no registry here yet; run `drive nightly` first"),
+        (["--policy", "models:/nightdrive"], "write models:/NAME@ALIAS"),
         (["--policy", "constant_velocity", "--split", "mini_vall"], "did you mean mini_val"),
         (["--policy", "constant_velocity", "--version", "v1.0-mni"], "did you mean v1.0-mini"),
         (["--policy", "constant_velocity", "--version", "v1.0-trainval"], "it has v1.0-mini"),
@@ -289,8 +292,14 @@ def test_the_command_prints_tables_and_writes_the_same_numbers(
     ],
 )
 def test_wrong_requests_are_refused_before_heavy_imports(
-    nuscenes_mini: Path, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    nuscenes_mini: Path,
+    changes: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # no registry here
     assert main(["bench", "nuscenes", "--dataroot", str(nuscenes_mini), *changes]) == 2
     error = capsys.readouterr().err
     assert message in error

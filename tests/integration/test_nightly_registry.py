@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from data_engine.registry import CHAMPION, PREVIOUS, Registry, resolve
+from data_engine.registry import ARTIFACTS, CHAMPION, DATABASE, PREVIOUS, Registry, resolve
 from drive.contracts import UserError
 
 
@@ -97,6 +98,45 @@ def test_unknown_names_say_what_to_do(tmp_path: Path, registry: Registry) -> Non
     registry.ensure_champion(model(tmp_path / "base", b"base"))
     with pytest.raises(UserError, match="no version or alias"):
         resolve("models:/nightdrive/9", registry.workspace)
+
+
+def test_a_version_whose_files_are_gone_is_named(registry: Registry, tmp_path: Path) -> None:
+    registry.ensure_champion(model(tmp_path / "base", b"base"))
+    shutil.rmtree(registry.workspace / ARTIFACTS)
+    for name in ("champion", "models:/nightdrive@champion", "models:/nightdrive/1"):
+        with pytest.raises(UserError, match=r"its files cannot be read; restore them") as caught:
+            resolve(name, registry.workspace)
+        assert str(caught.value).startswith("models:/nightdrive")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_store_is_looked_into_without_making_one(registry: Registry, tmp_path: Path) -> None:
+    assert registry.peek(CHAMPION) is None
+    assert not registry.workspace.exists()
+    registry.ensure_champion(model(tmp_path / "base", b"base"))
+    folder = registry.peek(CHAMPION)
+    assert folder is not None
+    assert (folder / "model.safetensors").read_bytes() == b"base"
+    assert registry.peek(PREVIOUS) is None
+    assert Registry(registry.workspace, model="other").peek(CHAMPION) is None
+
+
+def test_a_store_that_was_cut_short_is_refused_and_left_as_it_is(registry: Registry, tmp_path: Path) -> None:
+    registry.ensure_champion(model(tmp_path / "base", b"base"))
+    path = registry.workspace / DATABASE
+    whole = path.read_bytes()
+    for keep in (0, 10, 50, 90):
+        path.write_bytes(whole[: len(whole) * keep // 100])
+        before, again = path.read_bytes(), Registry(registry.workspace)
+        for act in (
+            lambda: again.get(CHAMPION),  # noqa: B023
+            lambda: again.rollback(),  # noqa: B023
+            lambda: again.ensure_champion(tmp_path / "base"),  # noqa: B023
+            lambda: resolve(CHAMPION, registry.workspace),
+        ):
+            with pytest.raises(UserError, match=DATABASE):
+                act()
+        assert path.read_bytes() == before
 
 
 def test_a_night_is_logged_once(registry: Registry) -> None:

@@ -1,11 +1,20 @@
 """Documentation names things that exist."""
 
+import ast
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from data_engine.config import NightlyConfig
+from data_engine.nightly import STAGES
+from data_engine.rules import RULES
 from drive.cli.main import COMMANDS, build_parser
+from drive.config import load_config
+from drive.contracts import STEPS
+from tests import builders
 
 REPO = Path(__file__).resolve().parents[2]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
@@ -43,3 +52,38 @@ def test_commands_in_the_documentation_exist() -> None:
     for page in PAGES:
         used = set(re.findall(r"(?:`|^)drive ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
         assert used <= COMMANDS.keys(), f"{page.name}: {used - COMMANDS.keys()}"
+
+
+def test_the_policy_in_the_readme_plans() -> None:
+    code = re.findall(
+        r"^```python\n(.*?)^```", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert len(code) == 1
+    names: dict[str, Any] = {"__name__": "readme"}  # not "__main__": defines, starts nothing
+    exec(compile(code[0], "README.md", "exec"), names)
+    plans = names["Standing"]().plan([builders.observation()] * 2, seed=0)
+    assert [plan.best.pose_ego.shape for plan in plans] == [(STEPS, 3)] * 2
+    for call in ast.walk(ast.parse(code[0])):  # calls of ours take the arguments they are given
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("run_suite", "bench_nuscenes"):
+            keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+            inspect.signature(names[call.func.id]).bind(*call.args, **keywords)
+
+
+def test_the_stages_of_a_night_are_all_described_in_order() -> None:
+    text = (REPO / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \|", text.split("| stage | makes |")[1], re.MULTILINE)
+    assert rows == [*STAGES, "report"]
+
+
+def test_every_mining_rule_is_configured_and_in_the_glossary() -> None:
+    text = (REPO / "docs" / "glossary.md").read_text(encoding="utf-8")
+    case = text.split("**bad case**")[1].split("\n\n")[0].replace("\n", " ")
+    words = {rule: rule.replace("_", " ") for rule in RULES} | {
+        "off_road": "off-road",
+        "wrong_lane": "oncoming lane",
+        "disagreement": "planner-driver disagreement",
+        "split_brain": "command and trajectory",
+    }
+    assert not [rule for rule, said in words.items() if said not in case]
+    for config in sorted((REPO / "configs" / "nightly").glob("*.yaml")):
+        assert load_config(NightlyConfig, config).mine.rules.keys() == RULES.keys(), config.name

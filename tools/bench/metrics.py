@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drive.cli.output import json_safe, print_table
+from drive.cli.output import print_table
 from drive.contracts import DT_S, EGO_MKZ, STEPS, UserError
-from drive.files import read_json, write_json
+from drive.files import json_safe, read_json, write_json
 
 BASELINES = Path("runs") / "baselines"
 MIN_SAMPLE_S = 0.02

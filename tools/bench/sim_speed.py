@@ -1,4 +1,4 @@
-"""Speed of the light server: ticks per second with 1 ego and N vehicles, and milliseconds per rendered image.
+"""Speed of the light server: ticks per second with N vehicles, milliseconds per rendered image.
 
 `python tools/bench/sim_speed.py [--town Town01] [--port 20100] [--vehicles 20] [--ticks 400] [--repeats 3]`
 Every number is the median of the repeats; ratios are against the same run with a constant image instead of a

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from data_engine.registry import DATABASE
 from drive.cli import doctor
 from drive.cli.main import main
 
@@ -54,9 +55,10 @@ def test_a_malformed_address_is_bad_input(tmp_path: Path, capsys: pytest.Capture
 def test_the_registry_is_read_without_mlflow(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
-    path = runs / doctor.REGISTRY_FILE
+    path = runs / DATABASE
     assert "none yet" in str(checks(tmp_path)[1]["registry"]["detail"])
     with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE experiments (name TEXT)")
         database.execute("CREATE TABLE registered_model_aliases (alias TEXT, version INTEGER, name TEXT)")
     database.close()
     assert "no champion" in str(checks(tmp_path)[1]["registry"]["detail"])
@@ -65,4 +67,6 @@ def test_the_registry_is_read_without_mlflow(tmp_path: Path) -> None:
     database.close()
     assert checks(tmp_path)[1]["registry"]["values"] == {"champion": "3"}
     path.write_bytes(b"not a database, but long enough to look at")
-    assert checks(tmp_path)[1]["registry"]["level"] == "fail"
+    code, found = checks(tmp_path)
+    assert (code, found["registry"]["level"]) == (1, "fail")
+    assert "restore it from a backup" in str(found["registry"]["detail"])

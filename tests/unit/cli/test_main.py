@@ -1,6 +1,8 @@
 """`drive` dispatches lazily and turns every bad input into one line and exit code 2."""
 
 import argparse
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -70,6 +72,43 @@ def test_user_errors_have_no_traceback(echo: ModuleType, capsys: pytest.CaptureF
     echo.run = fail  # type: ignore[attr-defined]
     assert cli.main(["echo"]) == 2
     assert capsys.readouterr().err == "error: x.yaml: broken; mend it\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, 1), (errno.EROFS, 2), (errno.EACCES, 2), (errno.ENAMETOOLONG, 2)]
+)
+def test_no_room_and_no_right_are_one_line(
+    echo: ModuleType, capsys: pytest.CaptureFixture[str], number: int, code: int
+) -> None:
+    def fail(_args: argparse.Namespace) -> int:
+        raise OSError(number, os.strerror(number), "logs/x.arrow")
+
+    echo.run = fail  # type: ignore[attr-defined]
+    assert cli.main(["echo"]) == code
+    assert capsys.readouterr().err.startswith(f"error: logs/x.arrow: {os.strerror(number)}; ")
+
+
+def test_other_system_errors_stay_tracebacks(echo: ModuleType) -> None:
+    def fail(_args: argparse.Namespace) -> int:
+        raise OSError(errno.EBADF, "mistake of ours")
+
+    echo.run = fail  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="mistake of ours"):
+        cli.main(["echo"])
+
+
+def test_arguments_that_are_not_utf8_are_refused(
+    echo: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["echo", "--word", "a\udcff"]) == 2
+    assert "'a\\udcff': is not UTF-8 here" in capsys.readouterr().err
+
+
+def test_what_the_terminal_cannot_show_is_escaped() -> None:
+    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1", "PATH": os.environ["PATH"]}
+    done = subprocess.run([*DRIVE, "écho"], capture_output=True, text=True, check=False, env=plain)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: drive: unknown command '\\xe9cho'")
 
 
 def test_ctrl_c_is_130(echo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

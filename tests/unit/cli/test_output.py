@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drive.cli.output import check_json_path, finish, json_safe, print_table
+from drive.cli.output import check_folder, check_json_path, finish, print_table
 from drive.contracts import UserError
 
 
@@ -59,14 +59,34 @@ def test_without_the_option_nothing_is_written(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == ""
 
 
-def test_unwritable_json_paths_are_refused_early(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file" / "x.json"):
-        with pytest.raises(UserError, match="--json"):
-            check_json_path(argparse.Namespace(json=str(path)))
+def test_places_that_cannot_be_written_are_refused_early(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    for place in (
+        tmp_path / "file",
+        tmp_path / "file" / "below",
+        tmp_path / "nowhere",
+        tmp_path / ("x" * 300),
+        Path("/proc/nightdrive"),  # nobody may make files there, not even root
+        Path("/proc/nightdrive/below/it"),
+    ):
+        with pytest.raises(UserError, match=r"^--out ") as caught:
+            check_folder("--out", place)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(UserError, match=r"^--json "):
+            check_json_path(argparse.Namespace(json=str(place / "x.json")))
+    for name in (str(tmp_path), "", "x" * 250, "/proc/nightdrive.json"):
+        with pytest.raises(UserError, match=r"^--json "):
+            check_json_path(argparse.Namespace(json=name))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "nowhere"]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_places_that_can_be_written_are_left_as_they_are(tmp_path: Path) -> None:
     check_json_path(argparse.Namespace(json=None))
-    check_json_path(argparse.Namespace(json=str(tmp_path / "new" / "x.json")))
-
-
-def test_json_safe_copies_plain_values() -> None:
-    assert json_safe({1: (True, None, "x", -1.5)}) == {"1": [True, None, "x", -1.5]}
+    for name in ("new", "new/below # %20 \u00fc", "."):
+        check_folder("--out", tmp_path / name)
+        check_json_path(argparse.Namespace(json=str(tmp_path / name / "x.json")))
+    (tmp_path / "old.json").write_text("1")
+    check_json_path(argparse.Namespace(json=str(tmp_path / "old.json")))
+    assert [p.name for p in tmp_path.iterdir()] == ["old.json"]

@@ -1,11 +1,16 @@
 """`drive sim` refuses bad input in one line before anything is started or made."""
 
+import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from drive.cli.main import main
+from sim.results import AGENT_CRASHED, ResultsFile, failure_record
+from sim.runner import _routes_sha
+from sim.suites import load_suite, take
 
 QUICK = ["sim", "--suite", "quickstart", "--routes", "1"]
 
@@ -37,4 +42,68 @@ def test_a_model_without_identity(
     shutil.copytree(repo_root / "drive" / "model" / "base", model)
     (model / "meta.json").write_text(meta)
     assert "meta.json" in refused(["--policy", str(model), "--out", str(tmp_path / "out")], capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def finished(out: Path, broken: Mapping[int, tuple[str, str]]) -> list[str]:
+    """A finished run of two routes of quickstart, of which some are broken; returns the route ids."""
+    suite = take(load_suite("quickstart"), 2)
+    run = {
+        "policy": "constant_velocity", "simulator": "light simulator", "suite": suite.name,
+        "routes": _routes_sha(suite), "record": True, "perturb": 0.0, "dagger": False,
+    }  # fmt: skip
+    results = ResultsFile(out / "results.json", suite, run)
+    for n, spec in enumerate(suite.routes):
+        status, reason = broken.get(n, ("Completed", ""))
+        results.add(failure_record(spec, n, status, reason))
+    return [route.route_id for route in suite.routes]
+
+
+@pytest.mark.parametrize(
+    ("broken", "code"),
+    [
+        ({}, 0),
+        ({1: (AGENT_CRASHED, "ValueError: boom\non two lines" + "x" * 500)}, 1),
+        ({0: (AGENT_CRASHED, "a"), 1: (AGENT_CRASHED, "b")}, 1),
+    ],
+)
+def test_routes_without_a_result_are_printed_with_the_reason_and_exit_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: dict[int, tuple[str, str]], code: int
+) -> None:
+    out, report = tmp_path / "out # %20 ü", tmp_path / "sim.json"
+    routes = finished(out, broken)
+    arguments = ["sim", "--suite", "quickstart", "--routes", "2", "--policy", "constant_velocity"]
+    assert main([*arguments, "--out", str(out), "--json", str(report)]) == code
+    lines = capsys.readouterr().out.splitlines()
+    said = [line.strip() for line in lines if line.startswith("  failed - agent crashed: ")]
+    assert len(said) == len(broken)
+    for line, (n, (_, reason)) in zip(said, broken.items(), strict=True):
+        assert line.startswith(f"failed - agent crashed: {routes[n]}: {reason.split()[0]}")
+        assert len(line) < 250
+    numbers = json.loads(report.read_text())
+    assert [f["route_id"] for f in numbers["failures"]] == [routes[n] for n in broken]
+    assert numbers["conditions"][-1]["policy_failed"] == len(broken)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--routes", "0"], "--routes must be at least 1"),
+        (["--routes", "-3"], "--routes must be at least 1"),
+        (["--routes", "x"], "invalid int value"),
+        (["--workers", "0"], "--workers must be at least 1"),
+        (["--perturb", "nan"], "--perturb must be between 0 and 0.5"),
+        (["--perturb", "-1"], "--perturb must be between 0 and 0.5"),
+        (["--suite", "quikstart"], "unknown suite 'quikstart'; known: "),
+        (["--suite", "."], "unknown suite"),
+        (["--carla", "somewhere"], "expected HOST:PORT"),
+        (["--carla", "localhost:70000"], "expected HOST:PORT"),
+        (["--policy", "constant_velocit"], "did you mean 'constant_velocity'"),
+        (["--policy", "."], "not a model folder"),
+    ],
+)
+def test_bad_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert words in refused([*arguments, "--out", str(tmp_path / "out")], capsys)
     assert not (tmp_path / "out").exists()

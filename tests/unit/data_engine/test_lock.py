@@ -75,4 +75,7 @@ def test_a_lock_inherited_by_an_orphan_is_reclaimed(tmp_path: Path) -> None:
 def test_it_can_be_taken_again_after_release(tmp_path: Path) -> None:
     for _ in range(2):
         with nightly_lock(tmp_path):
-            pass
+            note = read_holder(tmp_path)
+            assert note is not None
+            assert note["pid"] == os.getpid()
+        assert read_holder(tmp_path) is None

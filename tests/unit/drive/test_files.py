@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drive.contracts import UserError
-from drive.files import new_folder, read_json, sha256_file, sha256_json, write_atomic, write_json
+from drive.files import json_safe, new_folder, read_json, sha256_file, sha256_json, write_atomic, write_json
 
 
 class Crash(BaseException):
@@ -49,6 +49,20 @@ def test_json_takes_arrays_paths_and_dataclasses(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="cannot write object as JSON"):
         write_json(path, {"bad": object()})
     assert json.loads(path.read_text())["n"] == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ({1: (True, None, "x", -1.5)}, {"1": [True, None, "x", -1.5]}),
+        ({"a": [float("nan"), {"b": float("-inf")}]}, {"a": [None, {"b": None}]}),
+        (np.array([[1.0, np.inf], [np.nan, 2.0]]), [[1.0, None], [None, 2.0]]),
+        ([np.float32("nan"), np.int64(3), Path("a/b")], [None, 3, "a/b"]),
+    ],
+)
+def test_json_safe_leaves_only_what_strict_readers_accept(value: object, plain: object) -> None:
+    assert json_safe(value) == plain
+    assert json.loads(json.dumps(json_safe(value), allow_nan=False)) == plain
 
 
 @pytest.mark.parametrize("damage", ["", "{", "\x00"])

@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drive.contracts import DT_S, STEPS, Lateral, Longitudinal
-from drive.geometry.commands import agree, classify
+from drive.geometry.commands import (
+    LANE_CHANGE_M,
+    MARGINS,
+    MOVED_M,
+    SPEED_CHANGE_MPS,
+    STOP_MPS,
+    TURN_RAD,
+    U_TURN_RAD,
+    agree,
+    classify,
+)
 
 TIMES = np.arange(1, STEPS + 1) * DT_S
 MIRROR = {
@@ -132,3 +142,50 @@ def test_classify_and_agree_are_batched() -> None:
     assert agree(commands, pose, speed).all()
     one_for_all = agree(np.array([Lateral.KEEP, Longitudinal.CRUISE]), pose, speed)
     assert one_for_all.tolist() == [[True, False, False], [True, False, False]]
+
+
+def name_of(pose: np.ndarray, speed: float, scale: float) -> tuple[int, int]:
+    """The classifier's rules in plain words, one trajectory at a time, thresholds times `scale`."""
+    turn = float(np.unwrap(np.concatenate([[0.0], pose[:, 2]]))[-1])
+    aside, end = float(pose[-1, 1]), float(np.hypot(*(pose[-1, :2] - pose[-6, :2]))) / 0.5
+    lateral = Lateral.KEEP
+    if np.hypot(pose[:, 0], pose[:, 1]).max() > MOVED_M:
+        if abs(turn) > scale * U_TURN_RAD:
+            lateral = Lateral.U_TURN
+        elif abs(turn) > scale * TURN_RAD:
+            lateral = Lateral.TURN_LEFT if turn > 0 else Lateral.TURN_RIGHT
+        elif abs(aside) > scale * LANE_CHANGE_M:
+            lateral = Lateral.LANE_LEFT if aside > 0 else Lateral.LANE_RIGHT
+    if end < scale * STOP_MPS:
+        return lateral, Longitudinal.STOP
+    if end < speed - scale * SPEED_CHANGE_MPS:
+        return lateral, Longitudinal.YIELD
+    return lateral, Longitudinal.ACCELERATE if end > speed + scale * SPEED_CHANGE_MPS else Longitudinal.CRUISE
+
+
+def same(want: tuple[int, int], have: tuple[int, int]) -> bool:
+    """What `agree` takes for one another, as sets."""
+    paces = ({Longitudinal.STOP, Longitudinal.YIELD}, {Longitudinal.FOLLOW, Longitudinal.CRUISE})
+    sides = ({Lateral.TURN_LEFT, Lateral.LANE_LEFT}, {Lateral.TURN_RIGHT, Lateral.LANE_RIGHT})
+    pace = want[1] == have[1] or any({want[1], have[1]} <= group for group in paces)
+    side = want[0] == have[0] or any({want[0], have[0]} <= group for group in sides)
+    return pace and (side or have == (Lateral.KEEP, Longitudinal.STOP))
+
+
+COMMANDS = np.stack(np.meshgrid(np.arange(-9, 11), np.arange(-9, 11), indexing="ij"), -1).reshape(-1, 2)
+
+
+@given(st.floats(0, 15), st.floats(-4, 3), st.floats(-3.5, 3.5), st.floats(-4, 4), st.integers(-1, STEPS - 1))
+def test_agreement_means_what_the_rules_say_for_every_command(
+    speed: float, accel: float, turn: float, aside: float, broken_row: int
+) -> None:
+    pose = arc(speed, accel, turn, aside)
+    names = [name_of(pose, speed, scale) for scale in MARGINS]
+    expected = np.array([any(same(tuple(command), name) for name in names) for command in COMMANDS.tolist()])
+    got = agree(COMMANDS, pose, speed)
+    wrong = COMMANDS[got != expected].tolist()
+    assert not wrong[:5]
+    assert (agree(COMMANDS[:, None], pose[None], np.full(3, speed)) == expected[:, None]).all()
+    if broken_row >= 0:
+        pose[broken_row] = np.nan
+        assert not agree(COMMANDS, pose, speed).any()

@@ -6,6 +6,7 @@ from typing import Any
 
 CAMERAS = ("FRONT", "BACK", "FRONT_LEFT", "BACK_LEFT", "FRONT_RIGHT", "BACK_RIGHT")
 CHANNELS = (*(f"CAM_{place}" for place in CAMERAS), "LIDAR_TOP")
+MODALITY = {"CAM": "camera", "LID": "lidar"}
 FRAMES = 12
 START_US = 1_533_151_603_000_000
 
@@ -16,7 +17,7 @@ def write_tiny(
     """Write `root/v1.0-mini/*.json` with straight drives east at `speed_mps`; no sensor files."""
     tables: dict[str, list[dict[str, Any]]] = {
         "category": [{"token": "cat", "name": "vehicle.car", "description": ""}],
-        "sensor": [{"token": c, "channel": c, "modality": c.split("_")[0].lower()} for c in CHANNELS],
+        "sensor": [{"token": c, "channel": c, "modality": MODALITY[c[:3]]} for c in CHANNELS],
         "log": [{"token": "log", "location": "boston-seaport"}],
         "calibrated_sensor": [_calibrated(channel) for channel in CHANNELS],
         "scene": [], "sample": [], "sample_data": [], "ego_pose": [], "sample_annotation": [], "instance": [],

@@ -1,14 +1,16 @@
 """Results file: leaderboard schema, honest denominators, resume, damage."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drive.contracts import Event, UserError
 from sim.criteria import KEYS
 from sim.episode import DriveReport
-from sim.results import AGENT_CRASHED, SIMULATION_CRASHED, ResultsFile, failure_record, record_of
+from sim.results import AGENT_CRASHED, SIMULATION_CRASHED, ResultsFile, failure_record, failures, record_of
 from sim.suites import Suite, load_suite, take
 
 RUN = {"policy": "p", "simulator": "light simulator", "perturb": 0.0}
@@ -108,6 +110,98 @@ def test_a_damaged_file_is_kept_and_reported_never_read_as_empty(
     assert results.damaged.read_bytes() == content.encode("latin-1")
     assert "was damaged" in capsys.readouterr().err
     assert results.finished == set()
+
+
+def _in_record(**changes: Any) -> Callable[[dict[str, Any]], object]:
+    def spoil(data: dict[str, Any]) -> None:
+        record = data["_checkpoint"]["records"][0]
+        for path, value in changes.items():
+            *parents, last = path.split("__")
+            place = record
+            for name in parents:
+                place = place[name]
+            if value is MISSING:
+                del place[last]
+            else:
+                place[last] = value
+
+    return spoil
+
+
+MISSING = object()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _in_record(route_id=MISSING),
+        _in_record(route_id=["a"]),
+        _in_record(status=MISSING),
+        _in_record(status=None),
+        _in_record(status=3),
+        _in_record(seed="x"),
+        _in_record(seed=MISSING),
+        _in_record(scenario_name=MISSING),
+        _in_record(scores=[]),
+        _in_record(scores__score_composed="x"),
+        _in_record(scores__score_composed=None),
+        _in_record(scores__score_composed=float("nan")),
+        _in_record(scores__score_composed=-5.0),
+        _in_record(scores__score_composed=1e9),
+        _in_record(scores__score_route=float("inf")),
+        _in_record(scores__score_penalty=MISSING),
+        _in_record(infractions={}),
+        _in_record(infractions=None),
+        _in_record(infractions__red_light="abc"),
+        _in_record(infractions__red_light=3),
+        _in_record(meta={}),
+        _in_record(meta__route_length="long"),
+        _in_record(meta__route_length=float("nan")),
+        lambda data: data["_checkpoint"].update(records=None),
+        lambda data: data["_checkpoint"].update(records=[None]),
+        lambda data: data["_checkpoint"].update(records=["abc"]),
+        lambda data: data["_checkpoint"].pop("records"),
+        lambda data: data.update(nightdrive={"run": []}),
+        lambda data: data.update(nightdrive={"run": 3}),
+        lambda data: data.update(nightdrive=None),
+    ],
+)
+def test_a_record_that_is_no_record_is_set_aside_not_counted(
+    tmp_path: Path, suite: Suite, spoil: Callable[[dict[str, Any]], object]
+) -> None:
+    path = tmp_path / "results.json"
+    ResultsFile(path, suite, RUN).add(record_of(report(suite, 0), 0))
+    data = json.loads(path.read_text())
+    spoil(data)
+    path.write_text(json.dumps(data))
+    again = ResultsFile(path, suite, RUN)
+    assert again.damaged is not None
+    assert json.dumps(json.loads(again.damaged.read_text())) == json.dumps(data)
+    assert again.finished == set()
+    again.write()
+    assert again.result({}).mean == 0.0
+
+
+def test_a_folder_in_place_of_the_file_is_set_aside(tmp_path: Path, suite: Suite) -> None:
+    (tmp_path / "results.json" / "kept").mkdir(parents=True)
+    results = ResultsFile(tmp_path / "results.json", suite, RUN)
+    assert results.damaged is not None
+    assert (results.damaged / "kept").is_dir()
+    results.write()
+    assert (tmp_path / "results.json").is_file()
+
+
+def test_failures_are_listed_with_their_reason(tmp_path: Path, suite: Suite) -> None:
+    results = ResultsFile(tmp_path / "results.json", suite, RUN)
+    results.add(record_of(report(suite, 0), 0))
+    results.add(failure_record(suite.routes[1], 1, AGENT_CRASHED, "ValueError: boom"))
+    results.add(failure_record(suite.routes[2], 2, SIMULATION_CRASHED, "server died"))
+    found = failures(tmp_path / "results.json")
+    assert [(f["route_id"], f["reason"]) for f in found] == [
+        (suite.routes[1].route_id, "ValueError: boom"),
+        (suite.routes[2].route_id, "server died"),
+    ]
+    assert [f["status"] for f in found] == [AGENT_CRASHED, SIMULATION_CRASHED]
 
 
 def test_every_truncation_is_noticed(tmp_path: Path, suite: Suite) -> None:

@@ -63,13 +63,24 @@ def test_unknown_suite_lists_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("groups: [{town: Town01, cuont: 3}]", r"groups\[0\].cuont: unknown key"),
+        (
+            "groups: [{town: Town01, cuont: 3}]",
+            r"unknown key 'groups\[0\].cuont'; did you mean 'groups\[0\].count'",
+        ),
         ("groups: [{town: Town01, count: many}]", r"groups\[0\].count: expected int"),
-        ("groups: [{town: 1}]", r"groups\[0\].town: expected a town name"),
-        ("goups: []", "goups: unknown key"),
+        ("groups: [{town: 1}]", r"groups\[0\].town: expected str"),
+        ("groups: [{count: 1}]", r"key 'groups\[0\].town' is missing"),
+        ("goups: []", "unknown key 'goups'; did you mean 'groups'"),
         ("groups: []", "no routes"),
+        ("groups: 3", "groups: expected a list, got 3"),
+        ("groups: {town: Town01}", "groups: expected a list"),
+        ("groups: [Town01]", r"groups\[0\]: expected 'key: value' pairs"),
+        ("groups: null", "groups: null is not allowed"),
+        ("", "key 'groups' is missing"),
+        ("description: [a]\ngroups: [{town: Town01}]", "description: expected str"),
         ("groups: [", "not valid YAML"),
-        ("- 1", "expected keys"),
+        ("- 1", "at the top level, got list"),
+        ("just text", "at the top level, got str"),
     ],
 )
 def test_bad_files_name_the_key(tmp_path: Path, text: str, message: str) -> None:
@@ -77,3 +88,23 @@ def test_bad_files_name_the_key(tmp_path: Path, text: str, message: str) -> None
     path.write_text(text)
     with pytest.raises(UserError, match=message):
         load_suite(str(path))
+
+
+@pytest.mark.parametrize("key", ["count", "first_seed", "length_m", "vehicles", "walkers", "start_speed_mps"])
+@pytest.mark.parametrize(
+    "value", ["-3", ".nan", "1.0e+99", "true", "null", "{a: 1}", "x", "[]", "[1, x]", "[-1]"]
+)
+def test_no_number_of_a_group_may_be_nonsense(tmp_path: Path, key: str, value: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"groups: [{{town: Town01, {key}: {value}}}]")
+    with pytest.raises(UserError, match=rf"mine.yaml: groups.*{key}") as caught:
+        load_suite(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_below_a_folder_with_an_at_sign_is_no_night(tmp_path: Path) -> None:
+    path = tmp_path / "a@b" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("groups: [{town: Town01, count: 2, vehicles: [0, 3]}]")
+    assert [r.vehicles for r in load_suite(str(path)).routes] == [0, 3]
+    assert load_suite(f"{path}@2026-11-30").routes[0].seed > load_suite(str(path)).routes[0].seed

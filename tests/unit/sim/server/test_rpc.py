@@ -196,6 +196,9 @@ def test_no_arguments_break_the_server(shared: Simulation, name: str, arguments:
     vehicle = next((a for a in shared.world.actors.values() if a.kind == "vehicle"), None)
     if vehicle is None:
         call(shared, "spawn_actor", MKZ, place_at(shared, 0))
-    _, reply = answer(shared, name, arguments, False)
-    msgpack.packb(reply)
-    shared.tick()
+    error, reply = answer(shared, name, arguments, False)
+    assert error is None  # a wrong argument is an answer, never a broken transport
+    assert msgpack.packb(reply)
+    before = shared.world.frame
+    assert call(shared, "tick_cue") == before + 1
+    assert call(shared, "get_episode_info")[0] == shared.world.episode_id

@@ -1,0 +1,109 @@
+"""docs/cli.md names every key that a command writes with --json, and no key that none writes."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data_engine import evaluate, gate, sources, steps, summary
+from drive.bench.report import PolicyRow, SampleColumns
+from drive.cli import bench, check, doctor, ingest, nightly, report, rollback, serve_sim, sim, train
+from drive.cli.main import COMMANDS, main
+from drive.logs import Fault
+from drive.logs.check import LogCheck
+from drive.logs.ingest import SceneReport
+from drive.score.bootstrap import Interval
+from drive.score.openloop import HorizonValues
+from drive.train import evaluate as validation
+from drive.train import finetuning, training
+from sim import results
+
+CLI = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+Writer = Callable[..., Any] | type
+WRITERS: dict[str, tuple[Writer, ...]] = {
+    "nightly": (
+        nightly.run, summary.summarize, sources.ingest, steps.drive_routes, steps.mine_cases,
+        steps.curate_cases, steps.finetune_champion, finetuning.finetune, summary._closed_loop,
+        summary._suite_numbers, evaluate._real_logs, evaluate._bench_row, gate.Row, Interval,
+    ),
+    "sim": (sim.run, sim.payload, sim._row, results._case, results.failures),
+    "serve-sim": (serve_sim.run,),
+    "ingest": (ingest.payload, SceneReport),
+    "check": (check.payload, LogCheck, Fault),
+    "train": (train.payload, training.train, validation._measure),
+    "bench": (bench.payload, PolicyRow, SampleColumns, HorizonValues),
+    "report": (report.run,),
+    "rollback": (rollback.run, rollback._plain),
+    "doctor": (doctor.run, doctor.Check),
+}  # fmt: skip
+IN_THE_FOLDER = {"trained", "siblings", "held_out_routes"}  # of a night's windows.json, not of --json
+BY_COMPREHENSION = {  # keys that no literal in the source spells out
+    "nightly": {"version", "id", "champion", "candidate"},
+    "bench": {"1s", "2s", "3s"},
+}
+
+
+def section(command: str) -> str:
+    """The part of docs/cli.md about one command."""
+    parts = re.split(r"^## (.*)$", CLI, flags=re.MULTILINE)
+    named = [
+        body for title, body in zip(parts[1::2], parts[2::2], strict=True) if f"drive {command}" in title
+    ]
+    assert len(named) == 1, f"docs/cli.md: not one section about drive {command}"
+    return named[0]
+
+
+def keys_of(writer: Writer) -> set[str]:
+    """Field names of a dataclass, or the string keys of the dict literals in a function."""
+    if is_dataclass(writer):
+        return {field.name for field in fields(writer)}
+    tree = ast.parse(textwrap.dedent(inspect.getsource(writer)))
+    literals = [key for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys]
+    return {key.value for key in literals if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+
+
+def written(command: str) -> set[str]:
+    found = set().union(*map(keys_of, WRITERS[command])) - IN_THE_FOLDER
+    return found | BY_COMPREHENSION.get(command, set())
+
+
+def quoted(text: str) -> set[str]:
+    """Words inside backticks."""
+    return {word for code in re.findall(r"`([^`]*)`", text) for word in re.findall(r"\w+", code)}
+
+
+def test_every_command_is_looked_at() -> None:
+    assert WRITERS.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_key_that_is_written_is_documented(command: str) -> None:
+    missing = written(command) - quoted(section(command))
+    assert not missing, f"docs/cli.md, drive {command}: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_documented_key_is_written(command: str) -> None:
+    table = section(command).partition("| key | |\n|---|---|\n")[2].split("\n\n")[0]
+    named = quoted(" ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
+    unknown = named - written(command)
+    assert not unknown, f"docs/cli.md, drive {command}: {sorted(unknown)}"
+
+
+def test_every_reason_of_the_gate_is_explained_in_its_words() -> None:
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| (.*) \|$", section("nightly").split("| reason code | |")[1], re.MULTILINE)
+    )
+    assert rows == gate.REASONS
+
+
+def test_every_check_of_the_doctor_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor"])
+    names = [line[6:].split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert f": {', '.join(names)}." in section("doctor")
