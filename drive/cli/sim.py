@@ -205,10 +205,7 @@ def _policy_name(spec: str, policy: "PolicyFactory | Literal['expert']") -> str:
     folder = getattr(policy, "folder", None)
     if folder is None:
         return _safe(spec)
-    from drive.files import read_json
+    from drive.model.folder import read_meta
 
     name = Path(spec).name if Path(spec).is_dir() else spec
-    meta = read_json(Path(folder) / "meta.json")
-    if not isinstance(meta, dict) or not isinstance(meta.get("model_id"), str):
-        raise UserError(f"{folder}/meta.json: names no model_id; the model folder is damaged, restore it")
-    return f"{_safe(name)}-{meta['model_id']}"
+    return f"{_safe(name)}-{read_meta(Path(folder)).model_id}"

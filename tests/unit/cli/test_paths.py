@@ -14,8 +14,7 @@ from tests.unit.logs.nuscenes_tiny import write_tiny
 NAME = "a b # %20 \u00fc \u65e5"
 
 
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
-def test_ingest_and_check_under_any_locale(tmp_path: Path, locale: str) -> None:
+def test_ingest_and_check_without_a_locale(tmp_path: Path) -> None:
     place = tmp_path / NAME
     write_tiny(place / "data", scenes=("scene-0103",))
     plain = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_CTYPE", "PYTHONUTF8")}
@@ -23,12 +22,10 @@ def test_ingest_and_check_under_any_locale(tmp_path: Path, locale: str) -> None:
     for arguments, code in (
         (["ingest", "nuscenes", *data, "--out", str(place / "logs")], 0),
         (["check", str(place / "logs")], 1),
-        (["check", str(place / "data")], 1),
-        (["ingest", "py123d", "--root", str(place / "logs")], 0),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "drive.cli.main", *arguments, "--json", str(place / "out.json")],
-            capture_output=True, check=False, env={**plain, "LC_ALL": locale},
+            capture_output=True, check=False, env={**plain, "LC_ALL": "C"},
         )  # fmt: skip
         assert done.returncode == code, done.stderr.decode()
         assert b"Traceback" not in done.stderr
