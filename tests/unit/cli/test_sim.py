@@ -12,7 +12,7 @@ from sim.results import AGENT_CRASHED, ResultsFile, failure_record
 from sim.runner import _routes_sha
 from sim.suites import load_suite, take
 
-QUICK = ["sim", "--suite", "quickstart", "--routes", "1"]
+QUICK = ["sim", "--suite", "quickstart", "--limit", "1"]
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
