@@ -1,4 +1,4 @@
-"""Suites made from route files: what is wrong with any route is said at once, before anything is driven."""
+"""Suites made from route files: whatever is wrong with any route is said at once, before any drive."""
 
 import math
 import zlib
@@ -128,7 +128,7 @@ def _problem(route: FileRoute, trace: Trace) -> Finding | None:
     off = trace.off_m > OFF_LANE_M
     if off.any():
         farthest = max(trace.off_m[np.isfinite(trace.off_m)], default=math.inf)
-        detail = f"{off.sum()} of {len(off)}, up to {farthest:.0f} m"
+        detail = f"{off.sum()} of {len(off)}, up to {farthest:.3g} m"
         return Finding(route.route_id, "waypoints off any lane", detail)
     cut = np.flatnonzero(~np.isfinite(trace.hop_m))
     if len(cut):

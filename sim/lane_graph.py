@@ -24,6 +24,7 @@ FORBIDDEN_CHANGE_COST_M = 100.0  # across a solid line
 SAME_PLACE_M = 1.0  # lanes of a junction within this distance of the nearest one are as good a match
 OVERLAP_REACH_M = 3.0
 JOIN_M = 3.0
+BEYOND_M = 1e6
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,9 @@ class LaneGraph:
         return self.town.get_waypoint_xodr(lane[0], lane[2], known.entry_s_m + known.way * at)
 
     def nearest(self, x_m: float, y_m: float, z_m: float) -> carla.Waypoint | None:
-        """Nearest point of any driving lane to a world point, however far away."""
+        """Nearest point of any driving lane to a world point; None beyond any town (the client fails there)."""
+        if max(abs(x_m), abs(y_m), abs(z_m)) > BEYOND_M:
+            return None
         return self.town.get_waypoint(location(x_m, y_m, z_m), True, carla.LaneType.Driving)
 
     def places(self, x_m: float, y_m: float, z_m: float) -> list[Place]:

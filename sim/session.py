@@ -115,7 +115,7 @@ class Session:
         self.ego = spawn_ego(world, self.route)
         self._actors.append(self.ego)
         self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
-        vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed)
+        vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed) if spec.vehicles else []
         self._actors += vehicles
         self.walkers = Walkers(world, self.route, spec.seed)
         self.walkers.spawn(spec.walkers)

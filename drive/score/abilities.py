@@ -1,4 +1,4 @@
-"""Bench2Drive's abilities: which scenario types ask for which, and how many routes of each were mastered."""
+"""Bench2Drive's abilities: which scenario types ask for which, and how many routes were mastered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Result files of the leaderboard, Bench2Drive and `drive sim`: checked, and scored over planned routes."""
+"""Result files of leaderboard, Bench2Drive and `drive sim`, checked and scored over planned routes."""
 
 import re
 from collections import Counter

@@ -116,6 +116,11 @@ def test_other_files(tmp_path: Path, content: str, capsys: pytest.CaptureFixture
     assert error.count("\n") == 1
 
 
+def test_a_folder_is_no_results_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", str(tmp_path)]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_published_abilities(shared_data: Path, tmp_path: Path) -> None:
     carla = shared_data / "carla"

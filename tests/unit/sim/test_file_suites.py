@@ -1,18 +1,21 @@
 """Suites from route files: chosen routes, labels, and every unusable route said at once."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drive.contracts import UserError
 from sim.episode import DriveReport
-from sim.file_suites import file_suite, plan_routes
+from sim.file_suites import file_suite, plan_routes, prepare_pictures
 from sim.results import ResultsFile, failure_record, record_of
 from sim.route_files import FileRoute, Point, RouteFile, Scenario, Weather, read_routes
 from sim.routes import Route, RouteSpec, build_route, town_map
 from sim.server.opendrive import read_town
-from sim.suites import load_suite
+from sim.suites import Suite, load_suite
 from tests.route_xml import route_xml
 
 TOWN = "Town01"
@@ -106,6 +109,13 @@ def test_every_unusable_route_is_told_at_once(tmp_path: Path, points: tuple[Poin
     assert "\n" not in message
 
 
+@given(st.lists(st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 3), max_size=4))
+def test_any_coordinates_are_a_suite_or_one_clear_line(points: list[Point]) -> None:
+    file = RouteFile(Path("any.xml"), (FileRoute("1", TOWN, tuple(points) or ((0.0, 0.0, 0.0),)),))
+    with suppress(UserError):
+        assert len(file_suite(file)[0].routes) == 1
+
+
 def test_routes_that_are_not_chosen_need_not_be_usable(tmp_path: Path, points: tuple[Point, ...]) -> None:
     written = tmp_path / "half.xml"
     written.write_text(route_xml([FileRoute("1", TOWN, points), FileRoute("2", "Town99", points)]))
@@ -160,6 +170,17 @@ def test_suites_by_seed_have_nothing_to_add(tmp_path: Path) -> None:
     results.add(record_of(_report(suite.routes[0]), 0))
     assert results.protocol == "light simulator, driving score 2.0"
     assert "scenarios_left_out" not in results.records[0]
+
+
+def test_towns_are_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    suite = Suite("s", "", (RouteSpec("r", "Town02", 1, 100.0),))
+    prepare_pictures(suite)
+    (drawn,) = (tmp_path / "nightdrive" / "meshes").iterdir()
+    before = drawn.stat()
+    prepare_pictures(suite)
+    assert drawn.name.startswith("Town02-")
+    assert drawn.stat().st_mtime_ns == before.st_mtime_ns
 
 
 def _report(spec: RouteSpec) -> DriveReport:
