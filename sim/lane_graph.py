@@ -120,7 +120,7 @@ class LaneGraph:
         return self.town.get_waypoint_xodr(lane[0], lane[2], known.entry_s_m + known.way * at)
 
     def nearest(self, x_m: float, y_m: float, z_m: float) -> carla.Waypoint | None:
-        """Nearest point of any driving lane to a world point; None beyond any town (the client fails there)."""
+        """Nearest point of any driving lane to a world point; None far beyond any town."""
         if max(abs(x_m), abs(y_m), abs(z_m)) > BEYOND_M:
             return None
         return self.town.get_waypoint(location(x_m, y_m, z_m), True, carla.LaneType.Driving)
