@@ -1,5 +1,6 @@
 """Collects what happens during a drive and turns it into a drive.contracts.DriveLog."""
 
+import sys
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -24,12 +25,14 @@ from drive.contracts import (
 )
 from sim.expert import ExpertPlan
 from sim.frames import CAMERA, front_camera, waypoint_pose
+from sim.lane_graph import section_ends
 from sim.routes import Route
 from sim.situation import Agents, EgoState
 
 LANE_POINTS = 12
 LANE_STEP_M = 2.0
 PATCH_REACH_M = 45.0
+OUTER_LANE = 1.5  # a lane outside a bend is at most this much longer than its road
 NO_PLAN = np.full((STEPS, 3), np.nan, np.float32)
 
 
@@ -144,13 +147,17 @@ def _fixed_length(pose_ego: F32) -> F32:
 def road_patch(carla_map: carla.Map, route: Route, stop_lines_world: F64) -> RoadPatch:
     """Driving lanes within 45 m of the route, cut into pieces of about 22 m with 12 points each."""
     route_xy = route.pose_world[::5, :2]
+    lengths = {road: sections[-1][1] for road, sections in section_ends(carla_map.to_opendrive()).items()}
     centres: list[F64] = []
     widths: list[float] = []
     inside: list[bool] = []
     for first, _ in sorted(carla_map.get_topology(), key=lambda pair: pair[0].id):
         if first.lane_type != carla.LaneType.Driving:
             continue
-        for piece, width in _lane_pieces(first):
+        reach = PATCH_REACH_M + OUTER_LANE * lengths[first.road_id] + 20.0
+        if np.hypot(*(route_xy - waypoint_pose(first)[:2]).T).min() > reach:
+            continue
+        for piece, width in _lane_pieces(first, lengths[first.road_id]):
             gap = np.hypot(*(route_xy[:, None] - piece[None, :]).transpose(2, 0, 1))
             if gap.min() < PATCH_REACH_M:
                 centres.append(piece)
@@ -164,10 +171,9 @@ def road_patch(carla_map: carla.Map, route: Route, stop_lines_world: F64) -> Roa
     )
 
 
-def _lane_pieces(first: carla.Waypoint) -> list[tuple[F64, float]]:
+def _lane_pieces(first: carla.Waypoint, road_m: float) -> list[tuple[F64, float]]:
     """One lane section's centre line in pieces of LANE_POINTS points."""
-    points = [waypoint_pose(first)[:2]]
-    points += [waypoint_pose(w)[:2] for w in first.next_until_lane_end(LANE_STEP_M)]
+    points = [waypoint_pose(w)[:2] for w in _until_road_end(first, road_m)]
     line = np.array(points)
     if len(line) < 2:
         return []
@@ -181,6 +187,22 @@ def _lane_pieces(first: carla.Waypoint) -> list[tuple[F64, float]]:
         piece = np.stack([np.interp(at, lengths, line[:, 0]), np.interp(at, lengths, line[:, 1])], -1)
         pieces.append((piece, float(first.lane_width)))
     return pieces
+
+
+def _until_road_end(first: carla.Waypoint, road_m: float) -> list[carla.Waypoint]:
+    """Waypoints every 2 m and at the end, as `next_until_lane_end` gives them.
+
+    That function crashes the process on lanes shorter than the step and on lanes that lead nowhere.
+    """
+    line = [first]
+    while len(line) < road_m / LANE_STEP_M + 2:
+        onward = line[-1].next(LANE_STEP_M)
+        if len(onward) != 1 or onward[0].road_id != first.road_id:
+            break
+        line.append(onward[0])
+    last = line[-1]
+    left = (road_m - last.s if first.lane_id < 0 else last.s) - sys.float_info.epsilon
+    return line + (last.next(left)[:1] if left > 0 else [])
 
 
 def outcome(ended: str | None, events: tuple[Event, ...]) -> str:

@@ -74,7 +74,7 @@ def _record(
     record: dict[str, Any] = {
         "index": index,
         "route_id": spec.route_id,
-        "scenario_name": spec.condition,
+        "scenario_name": spec.scenario_name,
         "weather_id": "0",
         "save_name": spec.route_id,
         "town_name": spec.town,
@@ -87,6 +87,8 @@ def _record(
         "scores": {"score_route": round(completion_pct, 6), "score_penalty": 1.0, "score_composed": 0.0},
         "meta": {"route_length": spec.length_m, "duration_game": 0.0, "duration_system": 0.0},
     }
+    if spec.left_out:
+        record["scenarios_left_out"] = list(spec.left_out)
     composed = record_score(record)
     record["scores"]["score_composed"] = round(composed, 6)
     record["scores"]["score_penalty"] = round(composed / completion_pct, 6) if completion_pct > 0 else 1.0
@@ -190,17 +192,23 @@ class ResultsFile:
                 "nightdrive": {
                     "suite": self._suite.name,
                     "planned": planned,
-                    "protocol": f"{self._run['simulator']}, {PROTOCOL}",
+                    "protocol": self.protocol,
+                    **({"scenarios_left_out": self._suite.left_out} if self._suite.left_out else {}),
                     "run": self._run,
                 },
             },
         )
 
+    @property
+    def protocol(self) -> str:
+        """What was measured, with what was left out of it."""
+        return ", ".join(filter(None, (str(self._run["simulator"]), PROTOCOL, self._suite.note)))
+
     def result(self, versions: Mapping[str, Any]) -> EvalResult:
         """The run as an EvalResult; score = driving score in [0, 100]."""
         return EvalResult(
             suite=self._suite.name,
-            protocol=f"{self._run['simulator']}, {PROTOCOL}",
+            protocol=self.protocol,
             model=str(self._run["policy"]),
             planned=len(self._suite.routes),
             cases=tuple(_case(record) for record in self.records),

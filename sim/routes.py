@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import carla
 import numpy as np
@@ -51,6 +51,21 @@ class RouteSpec:
     def condition(self) -> str:
         """Group under which results are summarised."""
         return "traffic" if self.vehicles or self.walkers else "no traffic"
+
+    @property
+    def note(self) -> str:
+        """What is missing from the drive, to be said beside its score."""
+        return ""
+
+    @property
+    def scenario_name(self) -> str:
+        """What its record is called."""
+        return self.condition
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Scenario types that belong to the route but are not staged."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -199,26 +214,46 @@ def _turns_back(poses: F64) -> bool:
 
 
 def _route_from_walk(walk: list[carla.Waypoint], speeds_mps: dict[int, float], length_m: float) -> Route:
-    pose = np.array([waypoint_pose(w) for w in walk])
-    junction = np.array([w.is_junction for w in walk])
-    posted = np.array([speeds_mps.get(w.road_id, DEFAULT_SPEED_KMH / 3.6) for w in walk])
+    return assemble(
+        pose=np.array([waypoint_pose(w) for w in walk]),
+        z_m=np.array([w.transform.location.z for w in walk]),
+        width_m=np.array([w.lane_width for w in walk]),
+        junction=np.array([w.is_junction for w in walk]),
+        lane=np.array([(w.road_id, w.lane_id) for w in walk], np.int64),
+        speeds_mps=speeds_mps,
+        start_m=float(RUN_UP_M),
+        goal_m=float(RUN_UP_M + round(length_m)),
+    )
+
+
+def assemble(
+    pose: F64,
+    z_m: F64,
+    width_m: F64,
+    junction: Bool,
+    lane: I64,
+    speeds_mps: dict[int, float],
+    start_m: float,
+    goal_m: float,
+) -> Route:
+    """Route from its points, one per metre (shapes as in Route), with turns, limits and speeds filled in."""
+    posted = np.array([speeds_mps.get(int(road), DEFAULT_SPEED_KMH / 3.6) for road in lane[:, 0]])
     for i in range(1, len(posted)):
         if junction[i]:  # connecting roads carry arbitrary limits
             posted[i] = posted[i - 1]
     limit = np.minimum(posted, SPEED_CAP_MPS)
-    route = Route(
+    return Route(
         pose_world=pose,
-        z_m=np.array([w.transform.location.z for w in walk]),
-        width_m=np.array([w.lane_width for w in walk]),
+        z_m=z_m,
+        width_m=width_m,
         junction=junction,
-        lane=np.array([(w.road_id, w.lane_id) for w in walk], np.int64),
+        lane=lane,
         turn=_turns(pose, junction),
         limit_mps=limit,
-        speed_mps=limit,
-        start_m=float(RUN_UP_M),
-        goal_m=float(RUN_UP_M + round(length_m)),
+        speed_mps=curve_speeds(pose, limit),
+        start_m=start_m,
+        goal_m=goal_m,
     )
-    return replace(route, speed_mps=curve_speeds(pose, limit))
 
 
 def _turns(pose: F64, junction: Bool) -> I64:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from drive.contracts import EvalResult, Policy, UserError
 from drive.progress import Progress
 from sim.episode import DriveOptions
+from sim.file_suites import prepare_pictures
 from sim.results import SIMULATION_CRASHED, ResultsFile, failure_record
 from sim.suites import Suite
 from sim.worker import Task, work
@@ -26,6 +27,7 @@ PolicyFactory = Callable[[], Policy]
 ATTEMPTS = 3
 IDENTICAL_CRASHES = 3
 GRACE_S = 90.0
+SLOWEST_MPS = 1.0  # of wall time; only routes of more than 900 m get more than the usual limit by it
 
 
 @dataclass
@@ -71,7 +73,9 @@ def run_suite(
     preflight(suite, carla)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
     simulator = "light simulator" if carla is None else "CARLA"
-    options = DriveOptions(record=record, perturb=perturb, dagger=dagger)
+    longest_m = max((route.length_m for route in suite.routes), default=0.0)
+    limit_s = max(DriveOptions.wall_limit_s, longest_m / SLOWEST_MPS)
+    options = DriveOptions(record=record, perturb=perturb, dagger=dagger, wall_limit_s=limit_s)
     run = {
         "policy": name,
         "simulator": simulator,
@@ -85,6 +89,9 @@ def run_suite(
     todo = [(n, r) for n, r in enumerate(suite.routes) if r.route_id not in results.finished]
     tasks = deque(Task(n, route, options, str(out_dir / "logs"), simulator, carla, name) for n, route in todo)
     count = 1 if carla else max(1, min(workers, len(tasks)))
+    pictures = record or (policy != "expert" and getattr(policy, "needs_images", True))
+    if tasks and pictures and carla is None and suite.note:
+        prepare_pictures(suite)
     if tasks:
         with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes") as bar:
             bar.advance(len(suite.routes) - len(tasks), "already driven" if results.finished else "")

@@ -12,7 +12,8 @@ from sim.control import VehicleGains
 from sim.frames import axle_from_centre, centre_from_axle, pose_from_carla, transform, vector
 from sim.lights import RouteLights
 from sim.predict import lane_paths
-from sim.routes import Route, RouteSpec, build_route, road_speeds_mps
+from sim.route_planner import route_for
+from sim.routes import Route, RouteSpec, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
 from sim.situation import Agents, EgoState, Situation
 from sim.traffic import hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
@@ -75,7 +76,7 @@ class Session:
         self.collisions: CollisionSensor | None = None
         self.map = self._world.get_map()
         self._speeds = road_speeds_mps(self.map.to_opendrive())
-        self.route: Route = build_route(self.map, spec, self._speeds)
+        self.route: Route = route_for(self.map, spec, self._speeds)
         self._with_camera = camera
         self.frame = 0
         self.first_frame = 0
@@ -114,7 +115,7 @@ class Session:
         self.ego = spawn_ego(world, self.route)
         self._actors.append(self.ego)
         self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
-        vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed)
+        vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed) if spec.vehicles else []
         self._actors += vehicles
         self.walkers = Walkers(world, self.route, spec.seed)
         self.walkers.spawn(spec.walkers)

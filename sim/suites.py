@@ -1,7 +1,9 @@
 """Named sets of routes, read from configs/sim/suites/*.yaml."""
 
 import zlib
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -13,6 +15,7 @@ from sim.routes import RouteSpec
 
 FOLDER = Path(__file__).resolve().parent.parent / "configs" / "sim" / "suites"
 HELD_OUT_TOWNS = ("Town02", "Town10HD")
+T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 Crowd = Annotated[int, Bounds(0, 500)]
 LengthM = Annotated[float, Bounds(20, 20_000)]
@@ -64,6 +67,16 @@ class Suite:
         """Towns in order of first use."""
         return tuple(dict.fromkeys(route.town for route in self.routes))
 
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Scenario types that routes ask for and that are not staged, with the number of routes."""
+        return dict(sorted(Counter(kind for route in self.routes for kind in route.left_out).items()))
+
+    @property
+    def note(self) -> str:
+        """What has to be said beside every score of the suite; empty for suites that are driven in full."""
+        return "; ".join(sorted({route.note for route in self.routes if route.note}))
+
 
 def suite_names() -> list[str]:
     """Suites that come with the project."""
@@ -97,17 +110,22 @@ def load_suite(name_or_yaml: str) -> Suite:
 
 def take(suite: Suite, count: int) -> Suite:
     """The suite with only `count` routes, spread evenly over it so that every group stays represented."""
+    return replace(suite, routes=spread(suite.routes, count))
+
+
+def spread(items: Sequence[T], count: int) -> tuple[T, ...]:
+    """At most `count` items at even distances; UserError if that is less than one."""
     if count < 1:
-        raise UserError(f"--routes must be at least 1, got {count}")
-    if count >= len(suite.routes):
-        return suite
-    chosen = np.unique(np.floor(np.linspace(0, len(suite.routes), count, endpoint=False)).astype(int))
-    return Suite(suite.name, suite.description, tuple(suite.routes[i] for i in chosen))
+        raise UserError(f"--limit must be at least 1, got {count}")
+    if count >= len(items):
+        return tuple(items)
+    chosen = np.unique(np.floor(np.linspace(0, len(items), count, endpoint=False)).astype(int))
+    return tuple(items[i] for i in chosen)
 
 
 def _routes(group: Group, label: str, shift: int, already: int) -> list[RouteSpec]:
     lengths = _several(group.length_m)
-    spread = np.linspace(min(lengths), max(lengths), max(group.count, 2))
+    lengths_m = np.linspace(min(lengths), max(lengths), max(group.count, 2))
     vehicles, walkers = _several(group.vehicles), _several(group.walkers)
     speeds = _several(group.start_speed_mps)
     routes = []
@@ -118,7 +136,7 @@ def _routes(group: Group, label: str, shift: int, already: int) -> list[RouteSpe
                 route_id=f"{label}_{already + k:03d}_{group.town}_s{seed}",
                 town=group.town,
                 seed=seed,
-                length_m=float(round(spread[(k * 7) % len(spread)])),
+                length_m=float(round(lengths_m[(k * 7) % len(lengths_m)])),
                 vehicles=vehicles[k % len(vehicles)],
                 walkers=walkers[k % len(walkers)],
                 start_speed_mps=float(speeds[k % len(speeds)]),

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("drive.cli.ingest", "convert a dataset into drive logs"),
     "check": ("drive.cli.check", "say what is missing or wrong in a folder of drive logs"),
     "sim": ("drive.cli.sim", "drive a suite of routes in closed loop and score it"),
+    "score": ("drive.cli.score", "driving score, success and abilities of a leaderboard results file"),
     "serve-sim": ("drive.cli.serve_sim", "start the light CARLA-compatible server and wait"),
     "train": ("drive.cli.train", "train a planner from drive logs"),
     "bench": ("drive.cli.bench", "score a planner open loop against recorded driving"),

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +11,7 @@ from drive.contracts import UserError
 if TYPE_CHECKING:
     from drive.cli.policies import PolicyFactory
     from drive.contracts import CaseScore, EvalResult
+    from sim.route_files import Finding
     from sim.suites import Suite
 
 SHORT = {
@@ -23,12 +25,18 @@ SHORT = {
     "route_timeout": "timeout",
 }
 SHOWN_REASON = 160
+SHOWN_WARNINGS = 3  # routes per kind of warning; all of them are in the JSON
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive sim`."""
+    parser.add_argument("--suite", help="suite name or YAML file (default: quickstart)")
     parser.add_argument(
-        "--suite", default="quickstart", help="suite name or YAML file (default: %(default)s)"
+        "--routes", metavar="FILE.xml", help="instead of a suite: a route file (leaderboard, Bench2Drive)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only N routes, spread over the suite or file")
+    parser.add_argument(
+        "--limit-per-scenario", type=int, metavar="K", help="only K routes per scenario type of the file"
     )
     parser.add_argument(
         "--policy",
@@ -41,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
-    parser.add_argument("--routes", type=int, metavar="N", help="only N routes, spread over the suite")
     parser.add_argument("--no-record", action="store_true", help="keep no drive logs")
     parser.add_argument(
         "--perturb", type=float, default=0.0, metavar="P", help="displace the ego (training data)"
@@ -54,11 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Drive, print the table per condition; 1 if the policy or the simulator failed on a route."""
     from drive.cli import output
-    from sim.suites import load_suite, take
 
-    suite = load_suite(args.suite)
-    if args.routes is not None:
-        suite = take(suite, args.routes)
+    suite, warnings = choose_routes(args)
     if args.workers < 1:
         raise UserError(f"--workers must be at least 1, got {args.workers}")
     if not 0 <= args.perturb <= 0.5:
@@ -89,9 +93,37 @@ def run(args: argparse.Namespace) -> int:
     failed = failures(out / "results.json")
     _print(suite, result, summary, out)
     _print_failures(failed)
-    numbers = payload(suite, result, summary)
+    numbers = payload(suite, result, summary) | {"warnings": [asdict(finding) for finding in warnings]}
     output.finish(args, {"results": str(out / "results.json"), **numbers, "failures": failed})
     return 1 if failed or len(result.cases) < result.planned else 0
+
+
+def choose_routes(args: argparse.Namespace) -> "tuple[Suite, list[Finding]]":
+    """The suite or route file that was asked for, cut to the asked number, and what is odd about the file.
+
+    Raises:
+        UserError: Options that exclude each other, an unknown suite, or a file that cannot be driven.
+    """
+    from sim.suites import load_suite, take
+
+    if args.routes is None:
+        if args.limit_per_scenario is not None:
+            raise UserError(
+                "--limit-per-scenario counts the scenario types of a route file; give --routes FILE"
+            )
+        suite = load_suite(args.suite or "quickstart")
+        return (suite if args.limit is None else take(suite, args.limit)), []
+    if args.suite is not None:
+        raise UserError("--suite and --routes exclude each other; give one of them")
+    if args.routes.lstrip("-").isdigit():
+        raise UserError(f"--routes {args.routes}: takes a route file; for that many routes use --limit")
+    from sim.file_suites import file_suite
+    from sim.route_files import grouped, read_routes
+
+    suite, warnings = file_suite(read_routes(args.routes), args.limit, args.limit_per_scenario)
+    for phrase in grouped(warnings, SHOWN_WARNINGS):
+        print(f"  note: {phrase}")
+    return suite, warnings
 
 
 def summarise(suite: "Suite", result: "EvalResult") -> list[dict[str, Any]]:
@@ -134,6 +166,7 @@ def payload(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]])
         "policy": result.model,
         "protocol": result.protocol,
         "planned": result.planned,
+        "scenarios_left_out": suite.left_out,
         "conditions": summary,
         "routes": [
             {"route_id": c.case_id, "status": c.status, "driving_score": c.score, **c.terms}
@@ -171,6 +204,10 @@ def _print(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]], 
     print_table(f"{result.model} on {suite.name} ({result.protocol})", columns, rows)
     seeds = [route.seed for route in suite.routes]
     print(f"  routes run/planned; Wilson interval; seeds {_ranges(seeds)}; results: {out / 'results.json'}")
+    if suite.note:
+        print(f"  {suite.note}; not comparable with published scores")
+    if suite.left_out:
+        print(f"  scenarios left out: {', '.join(f'{kind} {n}' for kind, n in suite.left_out.items())}")
 
 
 def _print_failures(failed: "Sequence[Mapping[str, str]]") -> None:

@@ -1,4 +1,4 @@
-"""Closed-loop scores from infraction counts: CARLA leaderboard 2.0 and 2.1, Bench2Drive's success."""
+"""Closed-loop scores of leaderboard records: driving score 2.0 and 2.1, success, efficiency."""
 
 import math
 import re
@@ -44,6 +44,7 @@ COST_21 = {
 }
 MIN_SPEED_FACTOR_20 = 0.7
 MIN_SPEED_COST_21 = 0.4
+EFFICIENCY_CAP_PCT = 1000.0
 SUCCESS_STATUS = ("Completed", "Perfect")
 TOLERATED = ("min_speed_infractions",)
 
@@ -54,7 +55,7 @@ def driving_score(
     rule: Rule = "2.0",
     *,
     outside_lanes_pct: float = 0.0,
-    min_speed_pct: float = 100.0,
+    min_speed_pcts: Sequence[float] = (),
 ) -> float:
     """Driving score of one route.
 
@@ -67,8 +68,8 @@ def driving_score(
         infractions: Leaderboard infraction key (see INFRACTIONS) -> count.
         rule: Leaderboard version.
         outside_lanes_pct: Share of the driven route outside the route's lanes, removed from the score.
-        min_speed_pct: Mean speed against traffic, capped at 100; 100 means "not penalised", as Bench2Drive
-            does.
+        min_speed_pcts: Speed against the traffic around, one percentage per minimum-speed infraction, capped
+            at 100; none means "not penalised", as Bench2Drive does.
 
     Returns:
         Score in [0, 100].
@@ -82,13 +83,13 @@ def driving_score(
     if not 0 <= route_completion <= 100 + 1e-6:  # NaN fails too
         raise ValueError(f"route_completion must be a percentage, got {route_completion}")
     lanes = 1 - min(100.0, max(0.0, outside_lanes_pct)) / 100
-    slow = 1 - min(100.0, max(0.0, min_speed_pct)) / 100
+    slow = [1 - min(100.0, max(0.0, percent)) / 100 for percent in min_speed_pcts]
     if rule == "2.0":
         factor = math.prod(FACTOR_20.get(key, 1.0) ** count for key, count in infractions.items())
-        factor *= 1 - (1 - MIN_SPEED_FACTOR_20) * slow
+        factor *= math.prod(1 - (1 - MIN_SPEED_FACTOR_20) * share for share in slow)
     elif rule == "2.1":
         cost = sum(COST_21.get(key, 0.0) * count for key, count in infractions.items())
-        factor = 1 / (1 + cost + MIN_SPEED_COST_21 * slow)
+        factor = 1 / (1 + cost + MIN_SPEED_COST_21 * sum(slow))
     else:
         raise ValueError(f'rule must be "2.0" or "2.1", got {rule!r}')
     return min(100.0, route_completion) * lanes * factor
@@ -124,12 +125,31 @@ def record_counts(record: Mapping[str, Any]) -> dict[str, int]:
     return {key: len(messages) for key, messages in record["infractions"].items()}
 
 
-def record_score(record: Mapping[str, Any], rule: Rule = "2.0") -> float:
-    """Driving score of one leaderboard record, recomputed from its completion and infraction messages."""
+def record_score(record: Mapping[str, Any], rule: Rule = "2.0", *, min_speed: bool = False) -> float:
+    """Driving score of one leaderboard record, recomputed from its completion and infraction messages.
+
+    With `min_speed` driving slower than the traffic costs points too, as in the leaderboard; Bench2Drive left
+    that out.
+    """
     outside = sum(_percent(message) for message in record["infractions"].get("outside_route_lanes", ()))
     return driving_score(
-        record["scores"]["score_route"], record_counts(record), rule, outside_lanes_pct=min(100.0, outside)
+        record["scores"]["score_route"],
+        record_counts(record),
+        rule,
+        outside_lanes_pct=min(100.0, outside),
+        min_speed_pcts=_speed_pcts(record) if min_speed else (),
     )
+
+
+def efficiency(records: Sequence[Mapping[str, Any]]) -> float | None:
+    """Bench2Drive's driving efficiency: speed against the traffic around [%], mean over routes.
+
+    A route's number is the mean of its minimum-speed messages up to 1000 %; routes without one do not count.
+    None if there are none at all.
+    """
+    routes = [[p for p in _speed_pcts(record) if p <= EFFICIENCY_CAP_PCT] for record in records]
+    means = [sum(percents) / len(percents) for percents in routes if percents]
+    return sum(means) / len(means) if means else None
 
 
 def suite_score(records: Sequence[Mapping[str, Any]], planned: int) -> SuiteScore:
@@ -157,6 +177,10 @@ def suite_score(records: Sequence[Mapping[str, Any]], planned: int) -> SuiteScor
         duplicate=len(records) - len(first),
         succeeded=good,
     )
+
+
+def _speed_pcts(record: Mapping[str, Any]) -> list[float]:
+    return [_percent(message) for message in record["infractions"].get("min_speed_infractions", ())]
 
 
 def _percent(message: str) -> float:

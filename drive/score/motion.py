@@ -1,4 +1,4 @@
-"""Speeds, accelerations and the comfort bounds, from poses alone."""
+"""Speeds, accelerations and the comfort bounds: per step of a trajectory, and per window of a drive."""
 
 import numpy as np
 
@@ -11,6 +11,7 @@ LON_JERK_MPS3 = 4.13
 YAW_ACCEL_RADPS2 = 1.93
 YAW_RATE_RADPS = 0.95
 WINDOW, ORDER = 7, 2
+SMOOTHNESS_FRAMES = 20
 
 
 def speeds(pose_ego: F64, dt_s: float) -> F64:
@@ -35,6 +36,58 @@ def smooth(values: F64, derivative: int, dt_s: float) -> F64:
     )
     windows = np.lib.stride_tricks.sliding_window_view(padded, WINDOW, axis=-1)
     return np.asarray(windows @ row)
+
+
+def fitted(values: F64, derivative: int, dt_s: float) -> F64:
+    """As `smooth` for (T,), but at the ends the polynomial of the outermost window goes on.
+
+    Equal to scipy.signal.savgol_filter(values, min(7, T), 2, deriv, delta); T is at least 3.
+    """
+    window = min(WINDOW, len(values))
+    steps = np.arange(window) * dt_s
+    powers = np.vander(steps, ORDER + 1, increasing=True)  # 1, t, t^2, and their derivatives:
+    rates = np.stack([np.zeros(window), np.ones(window), 2 * steps], -1)
+    rows = (rates if derivative else powers) @ np.linalg.pinv(powers)
+    first = np.clip(np.arange(len(values)) - window // 2, 0, len(values) - window)
+    windows = np.lib.stride_tricks.sliding_window_view(values, window)[first]
+    return np.asarray((rows[np.arange(len(values)) - first] * windows).sum(-1))
+
+
+def smoothness(lon_mps2: F64, lat_mps2: F64, yaw_rate: F64, dt_s: float = 0.1) -> float | None:
+    """Share of 20-frame windows of a drive that are comfortable, as Bench2Drive computes it.
+
+    Its tool bounds the yaw rate by 0.95 without converting CARLA's degrees per second: pass those for a
+    number that compares with published ones, radians per second for what the bound means. Its bound on the
+    yaw acceleration is applied to the yaw rate, where it never binds, and is left out here.
+
+    Args:
+        lon_mps2: float64 (T,), acceleration along the heading.
+        lat_mps2: float64 (T,), acceleration across it.
+        yaw_rate: float64 (T,).
+        dt_s: Time between frames.
+
+    Returns:
+        Share in [0, 1]; a drive of at most 20 frames is one window, an incomplete last window does not count.
+        None for fewer than 3 frames.
+    """
+    frames = len(lon_mps2)
+    if frames < ORDER + 1:
+        return None
+    size = min(frames, SMOOTHNESS_FRAMES)
+    good = [
+        _window_is_smooth(lon_mps2[k : k + size], lat_mps2[k : k + size], yaw_rate[k : k + size], dt_s)
+        for k in range(0, frames - size + 1, size)
+    ]
+    return sum(good) / len(good)
+
+
+def _window_is_smooth(lon: F64, lat: F64, rate: F64, dt_s: float) -> bool:
+    turns = np.cumsum(np.round(np.diff(rate, prepend=rate[0]) / (2 * np.pi)))  # its tool unwraps rates too
+    rate = fitted(rate - 2 * np.pi * turns, 0, dt_s)
+    size, lon, lat = fitted(np.hypot(lon, lat), 0, dt_s), fitted(lon, 0, dt_s), fitted(lat, 0, dt_s)
+    good = (lon > LON_ACCEL_MPS2[0]) & (lon < LON_ACCEL_MPS2[1]) & (np.abs(lat) < LAT_ACCEL_MPS2)
+    good &= (np.abs(fitted(size, 1, dt_s)) < JERK_MPS3) & (np.abs(fitted(lon, 1, dt_s)) < LON_JERK_MPS3)
+    return bool((good & (np.abs(rate) < YAW_RATE_RADPS)).all())
 
 
 def comfortable(pose_ego: F64, speed_mps: float, dt_s: float) -> Bool:

@@ -17,13 +17,17 @@ import psutil
 import pytest
 
 from drive.bench.floors import ConstantVelocity, single_plan
+from drive.cli.main import main
 from drive.contracts import STEPS, Observation, Plan, UserError
 from drive.logs import list_drives, read_drive
 from sim.results import AGENT_CRASHED
-from sim.routes import RouteSpec
+from sim.route_files import FileRoute, Scenario
+from sim.routes import RouteSpec, build_route, town_map
 from sim.runner import run_suite
+from sim.server.opendrive import read_town
 from sim.server_process import ServerDied, own_server, reserve_ports
 from sim.suites import Suite
+from tests.route_xml import route_xml
 
 BUSY = RouteSpec("busy", "Town01", 103, 60.0, vehicles=5, walkers=3, start_speed_mps=5.0)
 QUIET = RouteSpec("quiet", "Town02", 110, 60.0)
@@ -174,6 +178,34 @@ def test_plans_that_are_not_finite_become_braking_and_are_counted(tmp_path: Path
 def test_a_policy_sees_pictures_history_and_hints(tmp_path: Path) -> None:
     result = run_suite(suite_of(replace(QUIET, start_speed_mps=5.0)), Looking, tmp_path, record=False)
     assert [c.status for c in result.cases] == ["ok"]
+
+
+def test_a_route_of_a_file_is_driven_and_labelled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = build_route(town_map("Town02", read_town("Town02")), QUIET)
+    rows = np.column_stack([path.pose_world[:, :2], path.z_m])[5:66:6].tolist()
+    scenario = Scenario("ParkingCutIn_1", "ParkingCutIn", (*rows[3], 0.0))
+    xml = tmp_path / "one.xml"
+    xml.write_text(route_xml([FileRoute("4711", "Town02", tuple(map(tuple, rows)), scenarios=(scenario,))]))
+    out, numbers = tmp_path / "out", tmp_path / "numbers.json"
+    arguments = ["--routes", str(xml), "--policy", "expert", "--out", str(out), "--json", str(numbers)]
+    assert main(["sim", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "traffic, weather and scenarios left out; not comparable with published scores" in printed
+    assert "scenarios left out: ParkingCutIn 1" in printed
+    assert json.loads(numbers.read_text())["scenarios_left_out"] == {"ParkingCutIn": 1}
+    data = json.loads((out / "results.json").read_text())
+    (record,) = data["_checkpoint"]["records"]
+    assert (record["status"], record["route_id"]) == ("Perfect", "RouteScenario_4711_rep0")
+    assert record["scenarios_left_out"] == ["ParkingCutIn"]
+    assert data["nightdrive"]["protocol"].endswith("route only: traffic, weather and scenarios left out")
+    assert record["meta"]["route_length"] == pytest.approx(60.0, abs=2.0)
+    (meta,) = list_drives(out / "logs")
+    assert (meta.route, meta.outcome) == ("RouteScenario_4711_rep0", "completed")
+    assert main(["score", str(out / "results.json"), "--json", str(numbers)]) == 0
+    scored = json.loads(numbers.read_text())
+    assert scored["protocol"] == data["nightdrive"]["protocol"]
+    assert scored["smoothness"]["drives"] == 1
+    assert scored["scenarios"] == [{"type": "ParkingCutIn", "planned": None, "recorded": 1, "succeeded": 1}]
 
 
 def test_a_missing_town_is_refused_before_anything_starts(tmp_path: Path) -> None:

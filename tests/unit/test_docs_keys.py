@@ -13,16 +13,20 @@ import pytest
 
 from data_engine import evaluate, gate, sources, steps, summary
 from drive.bench.report import PolicyRow, SampleColumns
-from drive.cli import bench, check, doctor, ingest, nightly, report, rollback, serve_sim, sim, train
+from drive.cli import bench, check, doctor, ingest, nightly, report, rollback, score, serve_sim, sim, train
 from drive.cli.main import COMMANDS, main
 from drive.logs import Fault
 from drive.logs.check import LogCheck
 from drive.logs.ingest import SceneReport
+from drive.logs.smoothness import Smoothness
+from drive.score.abilities import AbilityRow
 from drive.score.bootstrap import Interval
+from drive.score.closedloop import SuiteScore
 from drive.score.openloop import HorizonValues
 from drive.train import evaluate as validation
 from drive.train import finetuning, training
 from sim import results
+from sim.route_files import Finding
 
 CLI = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 Writer = Callable[..., Any] | type
@@ -32,7 +36,8 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
         steps.curate_cases, steps.finetune_champion, finetuning.finetune, summary._closed_loop,
         summary._suite_numbers, evaluate._real_logs, evaluate._bench_row, gate.Row, Interval,
     ),
-    "sim": (sim.run, sim.payload, sim._row, results._case, results.failures),
+    "sim": (sim.run, sim.payload, sim._row, results._case, results.failures, Finding),
+    "score": (score.run, score.payload, SuiteScore, AbilityRow, Smoothness),
     "serve-sim": (serve_sim.run,),
     "ingest": (ingest.payload, SceneReport),
     "check": (check.payload, LogCheck, Fault),

@@ -30,7 +30,7 @@ def commands(tmp_path: Path, model: str) -> dict[str, list[str]]:
     """Every command that takes a model, with outputs in `made`."""
     made = str(tmp_path / "made")
     return {
-        "sim": ["sim", "--suite", "quickstart", "--routes", "1", "--policy", model, "--out", made],
+        "sim": ["sim", "--suite", "quickstart", "--limit", "1", "--policy", model, "--out", made],
         "bench": ["bench", "nuscenes", "--dataroot", str(tmp_path / "data"), "--policy", model],
         "train": ["train", "--config", TRAIN, "--data", str(tmp_path), "--init-from", model, "--out", made],
         "train by key": ["train", "--config", TRAIN, "--data", ".", "--out", made, f"init_from={model}"],

@@ -55,7 +55,7 @@ def test_the_help_names_every_policy_that_the_command_takes(command: str, absent
 @pytest.mark.parametrize(
     "command",
     [
-        ("sim", "--suite", "quickstart", "--routes", "1", "--policy"),
+        ("sim", "--suite", "quickstart", "--limit", "1", "--policy"),
         ("train", "--config", "config.yaml", "--data", ".", "--init-from"),
         ("train", "--config", "config.yaml", "--data", ".", "init_from={}"),
     ],

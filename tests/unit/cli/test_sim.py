@@ -9,10 +9,12 @@ import pytest
 
 from drive.cli.main import main
 from sim.results import AGENT_CRASHED, ResultsFile, failure_record
+from sim.route_files import FileRoute
 from sim.runner import _routes_sha
 from sim.suites import load_suite, take
+from tests.route_xml import route_xml
 
-QUICK = ["sim", "--suite", "quickstart", "--routes", "1"]
+QUICK = ["sim", "--suite", "quickstart", "--limit", "1"]
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -72,7 +74,7 @@ def test_routes_without_a_result_are_printed_with_the_reason_and_exit_1(
 ) -> None:
     out, report = tmp_path / "out # %20 ü", tmp_path / "sim.json"
     routes = finished(out, broken)
-    arguments = ["sim", "--suite", "quickstart", "--routes", "2", "--policy", "constant_velocity"]
+    arguments = ["sim", "--suite", "quickstart", "--limit", "2", "--policy", "constant_velocity"]
     assert main([*arguments, "--out", str(out), "--json", str(report)]) == code
     lines = capsys.readouterr().out.splitlines()
     said = [line.strip() for line in lines if line.startswith("  failed - agent crashed: ")]
@@ -88,9 +90,9 @@ def test_routes_without_a_result_are_printed_with_the_reason_and_exit_1(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--routes", "0"], "--routes must be at least 1"),
-        (["--routes", "-3"], "--routes must be at least 1"),
-        (["--routes", "x"], "invalid int value"),
+        (["--limit", "0"], "--limit must be at least 1"),
+        (["--limit", "-3"], "--limit must be at least 1"),
+        (["--limit", "x"], "invalid int value"),
         (["--workers", "0"], "--workers must be at least 1"),
         (["--perturb", "nan"], "--perturb must be between 0 and 0.5"),
         (["--perturb", "-1"], "--perturb must be between 0 and 0.5"),
@@ -106,4 +108,37 @@ def test_bad_options(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert words in refused([*arguments, "--out", str(tmp_path / "out")], capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def route_file(tmp_path: Path, *routes: FileRoute) -> str:
+    path = tmp_path / "routes.xml"
+    path.write_text(route_xml(routes))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--suite", "quickstart", "--routes", "FILE"], "--suite and --routes exclude each other"),
+        (["--routes", "20"], "for that many routes use --limit"),
+        (["--routes", "-3"], "for that many routes use --limit"),
+        (["--routes", "FILE", "--limit", "0"], "--limit must be at least 1"),
+        (["--routes", "FILE", "--limit-per-scenario", "0"], "--limit-per-scenario must be at least 1"),
+        (["--limit-per-scenario", "1"], "give --routes FILE"),
+        (["--suite", "quickstart", "--limit", "-1"], "--limit must be at least 1"),
+        (["--routes", "absent.xml"], "absent.xml: cannot be read"),
+        (["--routes", "FILE"], "2 of 2 routes cannot be driven: unknown town (2 routes): route 1: 'Town99'"),
+    ],
+)
+def test_routes_that_cannot_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    points = tuple((10.0 * k, 0.0, 0.0) for k in range(4))
+    file = route_file(tmp_path, FileRoute("1", "Town99", points), FileRoute("2", "Town98", points))
+    given = [file if argument == "FILE" else argument for argument in arguments]
+    assert main(["sim", *given, "--policy", "constant_velocity", "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from drive.contracts import UserError
-from drive.score.closedloop import INFRACTIONS, driving_score, is_success, record_score, suite_score
+from drive.score.closedloop import (
+    INFRACTIONS,
+    driving_score,
+    efficiency,
+    is_success,
+    record_score,
+    suite_score,
+)
 
 PUBLISHED = {
     "UniAD-Base": (45.813, 0.16364),
@@ -41,9 +48,30 @@ def test_a_clean_route_scores_its_completion_and_infractions_only_lower_it(rule:
 
 def test_lanes_and_speed_shares() -> None:
     assert driving_score(100, {}, outside_lanes_pct=20) == pytest.approx(80)
-    assert driving_score(100, {}, min_speed_pct=0) == pytest.approx(70)
-    assert driving_score(100, {}, min_speed_pct=250) == pytest.approx(100)
-    assert driving_score(100, {}, "2.1", min_speed_pct=0) == pytest.approx(100 / 1.4)
+    assert driving_score(100, {}, min_speed_pcts=[0]) == pytest.approx(70)
+    assert driving_score(100, {}, min_speed_pcts=[250]) == pytest.approx(100)
+    assert driving_score(100, {}, min_speed_pcts=[50, 0]) == pytest.approx(100 * 0.85 * 0.7)
+    assert driving_score(100, {}, "2.1", min_speed_pcts=[0]) == pytest.approx(100 / 1.4)
+    assert driving_score(100, {}, "2.1", min_speed_pcts=[50, 0]) == pytest.approx(100 / 1.6)
+
+
+def slow(*percents: float) -> dict:
+    entry = record("a", 100)
+    entry["infractions"]["min_speed_infractions"] = [
+        f"Average speed is {p}% of the surrounding traffic's one" for p in percents
+    ]
+    return entry
+
+
+def test_slow_driving_costs_points_only_when_asked() -> None:
+    assert record_score(slow(50.0)) == pytest.approx(100)
+    assert record_score(slow(50.0), min_speed=True) == pytest.approx(85)
+    assert record_score(slow(50.0, 180.0), "2.1", min_speed=True) == pytest.approx(100 / 1.2)
+
+
+def test_efficiency_is_a_mean_of_means_without_outliers_and_without_silent_routes() -> None:
+    assert efficiency([slow(50.0, 150.0), slow(200.0, 1000.5), record("b", 0)]) == pytest.approx(150)
+    assert efficiency([slow(2000.0), record("b", 100)]) is None
 
 
 @pytest.mark.parametrize(

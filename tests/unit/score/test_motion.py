@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import savgol_filter
 
-from drive.score.motion import comfortable, smooth, speeds
+from drive.score.motion import comfortable, fitted, smooth, smoothness, speeds
 
 
 @pytest.mark.parametrize("derivative", [0, 1, 2])
@@ -26,3 +26,45 @@ def test_constant_speed_and_gentle_turns_are_comfortable() -> None:
     assert comfortable(np.concatenate([xy, yaw[:, None]], -1)[None], 8.0, 0.1).all()
     jump = np.stack([12.0 * t, 0 * t, 0 * t], -1)[None]
     assert not comfortable(jump, 6.0, 0.1).all()
+
+
+@pytest.mark.parametrize("derivative", [0, 1])
+@pytest.mark.parametrize("frames", [3, 5, 7, 20, 33])
+def test_fitted_ends_equal_scipy(rng: np.random.Generator, derivative: int, frames: int) -> None:
+    values = rng.normal(size=frames)
+    window = min(7, frames)
+    expected = savgol_filter(values, window, 2, deriv=derivative, delta=0.1)
+    assert np.allclose(fitted(values, derivative, 0.1), expected)
+
+
+def share(lon: np.ndarray, lat: float = 0.0, rate: float = 0.0) -> float | None:
+    return smoothness(lon, np.full(len(lon), lat), np.full(len(lon), rate))
+
+
+def test_smoothness_is_the_share_of_whole_windows() -> None:
+    lon = np.zeros(65)
+    lon[25:35] = 3.0  # harder than 2.4 m/s^2, in the second window only
+    assert share(lon) == pytest.approx(2 / 3)
+    lon[62] = 50.0  # in the window that is not whole
+    assert share(lon) == pytest.approx(2 / 3)
+    assert share(lon[:20]) == 1.0
+    assert share(lon[:2]) is None
+    assert share(np.zeros(5)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("lon", "lat", "rate", "good"),
+    [(2.3, 0.0, 0.0, 1), (2.5, 0.0, 0.0, 0), (-4.0, 0.0, 0.0, 1), (-4.1, 0.0, 0.0, 0), (0.0, 4.8, 0.0, 1),
+     (0.0, -4.95, 0.0, 0), (0.0, 0.0, 0.9, 1), (0.0, 0.0, -1.0, 0)],
+)  # fmt: skip
+def test_smoothness_bounds(lon: float, lat: float, rate: float, good: int) -> None:
+    assert share(np.full(20, lon), lat, rate) == good
+
+
+def test_smoothness_bounds_jerk() -> None:
+    t = np.arange(20) * 0.1
+    assert share(4.0 * t[:15] - 4.0) == 1.0
+    assert share(4.3 * t[:15] - 4.0) == 0.0
+    across = smoothness(np.zeros(20), 8.6 * t - 4.2, np.zeros(20))
+    assert across == 0.0  # sideways only the whole jerk is bounded
+    assert smoothness(np.zeros(20), 2.0 * t, np.zeros(20)) == 1.0
