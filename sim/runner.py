@@ -73,9 +73,7 @@ def run_suite(
     preflight(suite, carla)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
     simulator = "light simulator" if carla is None else "CARLA"
-    longest_m = max((route.length_m for route in suite.routes), default=0.0)
-    limit_s = max(DriveOptions.wall_limit_s, longest_m / SLOWEST_MPS)
-    options = DriveOptions(record=record, perturb=perturb, dagger=dagger, wall_limit_s=limit_s)
+    options = DriveOptions(record=record, perturb=perturb, dagger=dagger, wall_limit_s=_wall_limit_s(suite))
     run = {
         "policy": name,
         "simulator": simulator,
@@ -99,6 +97,12 @@ def run_suite(
             _Pool(driver, count, tasks, results, bar, out_dir / "workers.log").run()
     results.write()
     return results.result(versions())
+
+
+def _wall_limit_s(suite: Suite) -> float:
+    """Wall time that a drive may take [s]; long routes get more."""
+    longest_m = max((route.length_m for route in suite.routes), default=0.0)
+    return max(DriveOptions.wall_limit_s, longest_m / SLOWEST_MPS)
 
 
 def preflight(suite: Suite, carla: str | None) -> None:
