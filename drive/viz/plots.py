@@ -77,7 +77,7 @@ def interval_chart(rows: Sequence[tuple[str, float, float, float, str, str]]) ->
             axes.plot([mean], [y], "o", color=colour, ms=7, mec="white", mew=1)
         axes.set_yticks(range(len(rows))[::-1], [r[0] for r in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_xlabel("change of the candidate against the champion [%], 95 % interval", color=FAINT)
+        axes.set_xlabel("change against the champion [%]", color=FAINT)
         axes.grid(axis="x", color=GRID)
         figure.tight_layout()
     return bytes(done())
