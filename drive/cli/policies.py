@@ -53,7 +53,8 @@ def policy_factory(spec: str) -> PolicyFactory:
     if spec != BASE and not spec.startswith(REGISTERED) and not Path(spec).exists():
         known = (*FLOORS, BASE, EXPERT)
         near = get_close_matches(spec, known, 1)
-        tail = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}, a model folder"
+        listed = f"known: {', '.join(known)} (sim only), a model folder, {REGISTERED}NAME@ALIAS"
+        tail = f"did you mean {near[0]!r}?" if near else listed
         raise UserError(f"policy {spec!r}: no such policy or folder; {tail}")
     return model_factory(model_folder(spec))
 
