@@ -10,7 +10,7 @@ from data_engine.config import NightlyConfig
 from data_engine.sources import LogSource, fingerprint
 from drive.config import config_dict, dump_config, load_config
 from drive.contracts import UserError
-from drive.files import read_json, sha256_json, write_json
+from drive.files import read_object, sha256_json, write_json
 
 IDENTITY, SUMMARY, CONFIG, REPORT = "night.json", "summary.json", "config.yaml", "report.html"
 NIGHTS = "nightly"
@@ -54,7 +54,7 @@ class Night:
     def summary(self) -> dict[str, Any] | None:
         """Summary of a finished night, None while it is not finished."""
         path = self.folder / SUMMARY
-        return dict(read_json(path)) if path.exists() else None
+        return read_object(path, "decision") if path.exists() else None
 
 
 def find_night(config: NightlyConfig, date: str, sources: Sequence[LogSource]) -> Night:
@@ -65,7 +65,7 @@ def find_night(config: NightlyConfig, date: str, sources: Sequence[LogSource]) -
     key = sha256_json({"date": checked, "config": settings, "logs": prints})[:16]
     root = Path(config.workspace) / NIGHTS
     folder, number = root / checked, 1
-    while (folder / IDENTITY).exists() and read_json(folder / IDENTITY).get("key") != key:
+    while (folder / IDENTITY).exists() and read_object(folder / IDENTITY, "key")["key"] != key:
         number += 1
         folder = root / f"{checked}-{number}"
     return Night(checked, key, folder, config, tuple(sources))
@@ -102,7 +102,7 @@ def _checked_date(date: str) -> str:
 
 def open_night(folder: Path) -> Night:
     """A night from its own folder: settings as they were resolved then."""
-    identity = read_json(folder / IDENTITY)
+    identity = read_object(folder / IDENTITY, "date", "key")
     config = load_config(NightlyConfig, folder / CONFIG)
     config = replace(config, workspace=str(folder.parent.parent))
     return Night(identity["date"], identity["key"], folder, config, ())

@@ -9,9 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from drive.files import read_json, sha256_json, write_json
+from drive.files import read_object, sha256_json, write_json
 
 MARKER = "stage.json"
+MARKED = ("stage", "key", "seconds", "report")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run_stage(
     if folder.exists():  # the result for other inputs
         shutil.rmtree(folder)
     os.replace(partial, folder)
-    marker = read_json(folder / MARKER)
+    marker = read_object(folder / MARKER, *MARKED)
     return Done(name, folder, key, marker["seconds"], marker["report"])
 
 
@@ -74,7 +75,7 @@ def finished(folder: Path, key: str | None = None) -> Done | None:
     """The finished stage in `folder`, None if there is none or (with `key`) it is one for other inputs."""
     if not (folder / MARKER).exists():
         return None
-    marker = read_json(folder / MARKER)
+    marker = read_object(folder / MARKER, *MARKED)
     if key is not None and marker["key"] != key:
         return None
     return Done(marker["stage"], folder, marker["key"], marker["seconds"], marker["report"])

@@ -70,8 +70,19 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: no such file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: syntax, encoding, endless digits
         raise UserError(f"{path}: not valid JSON ({error}); delete or restore it") from None
+
+
+def read_object(path: Path, *keys: str) -> dict[str, Any]:
+    """Read a JSON object that has at least `keys`; anything else in the file is a UserError naming it."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: should hold a JSON object; delete or restore it")
+    for key in keys:
+        if key not in value:
+            raise UserError(f"{path}: lacks {key!r}; delete or restore it")
+    return value
 
 
 def sha256_file(path: Path) -> str:

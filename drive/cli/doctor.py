@@ -163,7 +163,7 @@ def _carla(args: argparse.Namespace) -> Check:
     except ImportError as error:
         return Check("carla", "fail", f"client cannot be imported ({error}); its wheels are for x86-64")
     client_version = version("carla")
-    if not args.carla:
+    if args.carla is None:
         text = f"client {client_version}; no server asked for, the light simulator is used"
         return Check("carla", "ok", text, {"client": client_version, "server": None})
     host, _, port = args.carla.rpartition(":")

@@ -97,3 +97,12 @@ def test_rules_are_checked_by_name_and_parameter() -> None:
         MineConfig(rules={"hard_brakes": {}})
     with pytest.raises(UserError, match="did you mean 'decel_mps2'"):
         MineConfig(rules={"hard_brake": {"decel_mps": 3.0}})
+
+
+@pytest.mark.parametrize("name", ["night.json", "summary.json"])
+@pytest.mark.parametrize("text", ["[]", "5", "{}", "{"])
+def test_a_damaged_night_is_named_and_never_taken_for_a_new_one(tmp_path: Path, name: str, text: str) -> None:
+    night = finish(find_night(config(tmp_path), "2026-11-30", ()))
+    (night.folder / name).write_text(text)
+    with pytest.raises(UserError, match=name.replace(".", r"\.")):
+        find_night(config(tmp_path), "2026-11-30", ()).summary()

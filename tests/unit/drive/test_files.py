@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from drive.contracts import UserError
-from drive.files import json_safe, new_folder, read_json, sha256_file, sha256_json, write_atomic, write_json
+from drive.files import (
+    json_safe,
+    new_folder,
+    read_json,
+    read_object,
+    sha256_file,
+    sha256_json,
+    write_atomic,
+    write_json,
+)
 
 
 class Crash(BaseException):
@@ -98,3 +107,16 @@ def _fill_then_crash(target: Path) -> None:
     with new_folder(target) as folder:
         (folder / "b").write_text("2")
         raise Crash
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "null", '"key"', "{}", "{", "1" * 5000, "[" * 100_000, "\xff"])
+def test_a_file_without_the_object_asked_for_is_one_clear_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "night.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"night\.json: .*; delete or restore it"):
+        read_object(path, "key")
+
+
+def test_an_object_is_read_with_all_its_keys(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"key": 1, "more": 2})
+    assert read_object(tmp_path / "a.json", "key") == {"key": 1, "more": 2}
