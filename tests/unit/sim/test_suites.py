@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from drive.contracts import UserError
 from sim.server.opendrive import available_towns
 from sim.suites import HELD_OUT_TOWNS, load_suite, suite_names, take
+
+NIGHTLY = Path(__file__).resolve().parents[3] / "configs" / "nightly"
 
 
 def test_shipped_suites() -> None:
@@ -38,6 +41,13 @@ def test_training_never_meets_held_out_towns_and_the_gate_never_meets_held_out_s
     gate = load_suite("gate")
     assert not used & {(r.town, r.seed) for r in gate.routes}
     assert {r.condition for r in gate.routes} == {"no traffic", "traffic"}
+
+
+@pytest.mark.parametrize("path", sorted(NIGHTLY.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_night_is_gated_on_the_routes_that_results_are_reported_on(path: Path) -> None:
+    gate = load_suite(yaml.safe_load(path.read_text(encoding="utf-8"))["evaluate"]["suite"])
+    reported = {(r.town, r.seed) for name in ("heldout", "heldout_traffic") for r in load_suite(name).routes}
+    assert not reported & {(r.town, r.seed) for r in gate.routes}
 
 
 def test_each_night_has_its_own_routes() -> None:
