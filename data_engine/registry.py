@@ -1,11 +1,9 @@
 """Model registry on MLflow: versions hold the model folder, aliases say which one drives.
 
 Aliases: `champion` (drives and is the parent of the next candidate; exactly one once the registry is not
-    empty),
-`previous` (champion before it, the target of a rollback), `candidate` (last model that reached the gate).
-Each alias is set in one transaction of the tracking store, so a crash between two steps leaves a valid
-state, and
-running the same promotion again finishes it.
+empty), `previous` (champion before it, the target of a rollback), `candidate` (last model that reached the
+gate). Each alias is set in one transaction of the tracking store, so a crash between two steps leaves a
+valid state, and running the same promotion again finishes it.
 """
 
 import re
