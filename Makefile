@@ -11,7 +11,7 @@ CONFIG ?= configs/nightly/quickstart.yaml
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /  /'
 
-venv: $(INSTALLED)  ## .venv with all packages (3 GB, 4 to 8 minutes)
+venv: $(INSTALLED)  ## .venv with all packages (more than 3 GB, 4 to 8 minutes)
 
 $(INSTALLED): pyproject.toml constraints.txt tools/setup_venv.sh tools/check_imports.py
 	@bash tools/setup_venv.sh

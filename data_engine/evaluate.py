@@ -14,7 +14,7 @@ from data_engine.registry import CANDIDATE, CHAMPION, model_id_of
 from data_engine.store import DriveRef, collect
 from data_engine.suites import gate_suite
 from drive.contracts import EvalResult, UserError
-from drive.files import read_json, write_json
+from drive.files import read_object, write_json
 
 if TYPE_CHECKING:
     from data_engine.night import Night
@@ -68,7 +68,7 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
 
 def sibling_windows(folder: Path) -> tuple[Window, ...]:
     """Windows of mined cases on held-out sibling routes, from a night's folder."""
-    windows = read_json(folder / "curate" / "windows.json")["siblings"]
+    windows = read_object(folder / "curate" / "windows.json", "siblings")["siblings"]
     return tuple(Window(**{**w, "plan_indices": tuple(w["plan_indices"])}) for w in windows)
 
 

@@ -14,7 +14,7 @@ from data_engine.mine import clock, load_cases, nearest_plan
 from data_engine.rules import REAL
 from data_engine.store import DriveRef, collect
 from drive.contracts import BadCase, DriveLog
-from drive.files import read_json, write_atomic
+from drive.files import read_json, read_object, write_atomic
 from drive.viz.bev import AGENT_COLOURS, COLOURS, draw_bev
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -59,7 +59,7 @@ def render_report(
 
     drives = {ref.meta.log_id: ref for ref in collect(roots)}
     cases = load_cases(folder / "mine" / "cases.json")
-    windows = read_json(folder / "curate" / "windows.json")
+    windows = read_object(folder / "curate" / "windows.json", "trained", "siblings")
     use = {w["case_id"]: "trained on" for w in windows["trained"]}
     use |= {w["case_id"]: "held out to measure the fix" for w in windows["siblings"]}
     environment = jinja2.Environment(

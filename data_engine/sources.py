@@ -31,13 +31,13 @@ def parse_source(text: str) -> LogSource:
     Raises:
         UserError: Unknown kind, no such folder, or a nuScenes version that is absent or ambiguous.
     """
-    kind, colon, rest = text.partition(":")
-    if not colon or kind not in KINDS:
+    kind, _, rest = text.partition(":")
+    if not rest or kind not in KINDS:
         raise UserError(f"--logs {text!r}: write {' or '.join(f'{k}:FOLDER' for k in KINDS)}")
     place, _, version = rest.partition("@") if kind == "nuscenes" else (rest, "", "")
     folder = Path(place)
-    if not folder.is_dir():
-        raise UserError(f"--logs {text!r}: {folder} is not a folder; give the data set's root")
+    if not place or not folder.is_dir():
+        raise UserError(f"--logs {text!r}: {place!r} is not a folder; give the data set's root")
     if kind == "py123d":
         return LogSource(kind, folder)
     versions = sorted(p.parent.name for p in folder.glob("v1.0-*/scene.json"))

@@ -23,7 +23,7 @@ from data_engine.sources import ingest
 from data_engine.store import DriveRef, collect, link
 from data_engine.suites import tonight_suite
 from drive.contracts import DriveLog, Manifest, ManifestEntry, Policy
-from drive.files import read_json, write_json
+from drive.files import read_json, read_object, write_json
 
 LOGS = "logs"
 
@@ -144,8 +144,9 @@ def replay_roots(night: Night) -> list[Path]:
 def measured_routes(night: Night) -> set[str]:
     """Routes that earlier nights kept apart to measure fixes: they are never trained on later either."""
     found: set[str] = set()
+    key = "held_out_routes"
     for folder in earlier_nights(night, night.config.curate.replay_nights):
-        found |= set(read_json(folder / "curate" / "windows.json")["held_out_routes"])
+        found |= set(read_object(folder / "curate" / "windows.json", key)[key])
     return found
 
 
@@ -190,7 +191,7 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
 
 def load_manifest(path: Path) -> Manifest:
     """Read a manifest back."""
-    value = read_json(path)
+    value = read_object(path, "manifest_id", "parent_id", "entries")
     return Manifest(
         value["manifest_id"], value["parent_id"], tuple(ManifestEntry(**e) for e in value["entries"])
     )
@@ -235,12 +236,12 @@ def gate_candidate(night: Night, out: Path) -> Mapping[str, Any]:
 def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
     """Register the candidate and, if the gate let it pass, make it the champion; safe to repeat."""
     registry = registry_of(night)
-    verdict = read_json(night.folder / "gate" / "verdict.json")
+    verdict = read_object(night.folder / "gate" / "verdict.json", "promote", "reasons")
     reasons = dict(verdict["reasons"])
-    pinned = read_json(night.folder / "champion" / "stage.json")["report"]
+    pinned = read_object(night.folder / "champion" / "stage.json", "report")["report"]
     champion = registry.get(CHAMPION)
     candidate = model_folder(night, "finetune")
-    manifest = read_json(night.folder / "curate" / "manifest.json")["manifest_id"]
+    manifest = read_object(night.folder / "curate" / "manifest.json", "manifest_id")["manifest_id"]
     made = registry.register(
         candidate,
         tags={

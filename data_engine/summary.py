@@ -13,7 +13,7 @@ from data_engine.registry import CANDIDATE, CHAMPION
 from data_engine.stages import Done
 from drive.config import config_sha
 from drive.contracts import EvalResult
-from drive.files import json_safe, read_json
+from drive.files import json_safe, read_json, read_object
 
 PROMOTED, REFUSED, NOTHING = "promoted", "refused", "nothing to do"
 
@@ -43,7 +43,9 @@ def summarize(night: Night, done: Mapping[str, Done], peak_memory_gb: float) -> 
             "training": done["finetune"].report if "finetune" in done else None,
             "closed_loop": _closed_loop(night.folder) if "evaluate" in done else None,
             "real_logs": _real_logs(done["evaluate"].report) if "evaluate" in done else None,
-            "gate": read_json(night.folder / "gate" / "verdict.json")["rows"] if "gate" in done else [],
+            "gate": read_object(night.folder / "gate" / "verdict.json", "rows")["rows"]
+            if "gate" in done
+            else [],
             "lineage": {
                 "parent_id": champion["id"],
                 "manifest_id": curated["id"],

@@ -118,8 +118,12 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: no such config file{_nearest_file(path)}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as a config file ({error})") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder{_nearest_file(path / 'x')}; give one file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read as a config file ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file ({error}); give a YAML file") from None
     except _NOT_YAML as error:
         raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if values is None:
@@ -138,11 +142,11 @@ def _nearest_file(path: Path) -> str:
 def _apply_override(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise UserError(f"override {override!r}: write it as dotted.key=value")
+        raise UserError(f"override {_short(override)!r}: write it as dotted.key=value")
     try:
         value = yaml.safe_load(text)
     except _NOT_YAML:
-        raise UserError(f"override {override!r}: the value is not valid YAML") from None
+        raise UserError(f"override {_short(override)!r}: the value is not valid YAML") from None
     if isinstance(value, str) and " #" in text and text[0] not in "'\"":
         value = text.strip()  # a path with a #; a comment makes no sense here
     *parents, last = key.strip().split(".")

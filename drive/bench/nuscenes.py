@@ -139,7 +139,7 @@ def _score(
     floors = {name: make() for name, make in FLOORS.items() if name != policy.name}
     policies: dict[str, Policy] = {policy.name: policy} | floors
     rows, columns = [], {}
-    with Progress("bench", len(policies) * len(cases), "samples") as bar:
+    with Progress("bench", len(policies) * len(cases), "plans") as bar:
         for name, one in policies.items():
             floor = name in FLOORS
             plans = _predict(one, cases, training, None if floor else source, "none" if floor else route, bar)

@@ -35,7 +35,9 @@ class Check:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive doctor`."""
     parser.add_argument("--carla", metavar="HOST:PORT", help="also check this CARLA server")
-    parser.add_argument("--workspace", default="runs", metavar="DIR", help="folder of the nights")
+    parser.add_argument(
+        "--workspace", default="runs", metavar="DIR", help="folder of the nights; default: runs"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

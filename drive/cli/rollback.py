@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tracking-uri", default=None, metavar="URI", help="MLflow store; default: the workspace's"
     )
-    parser.add_argument("--model", default="nightdrive", metavar="NAME", help="registered model")
+    parser.add_argument(
+        "--model", default="nightdrive", metavar="NAME", help="registered model; default: nightdrive"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     smooth = _smoothness(args, path, results)
     _print(path, results, score, smooth, args)
     output.finish(args, {"results": str(path), **payload(results, score, smooth)})
+    if score.suite.missing:
+        print(f"exit code 1: {score.suite.missing} of {score.suite.planned} planned routes have no record")
     return 1 if score.suite.missing else 0
 
 

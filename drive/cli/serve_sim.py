@@ -22,6 +22,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.town not in available_towns():
         raise UserError(f"--town {args.town}: unknown town; choose one of {', '.join(available_towns())}")
+    if not 1024 <= args.port <= 65535 - STREAM_PORTS:
+        raise UserError(f"--port {args.port}: choose a port from 1024 to {65535 - STREAM_PORTS}")
     for port in range(args.port, args.port + 1 + STREAM_PORTS):
         check_port(args.host, port)
     address = {"town": args.town, "host": args.host, "port": args.port}
@@ -38,8 +40,6 @@ def run(args: argparse.Namespace) -> int:
 
 def check_port(host: str, port: int) -> None:
     """Raise UserError unless a TCP port can be listened on."""
-    if not 1024 <= port <= 65535:
-        raise UserError(f"--port {port}: choose a port from 1024 to 65534")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

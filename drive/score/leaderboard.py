@@ -1,5 +1,6 @@
 """Result files of leaderboard, Bench2Drive and `drive sim`, checked and scored over planned routes."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -136,8 +137,9 @@ def _damage(record: Any) -> str | None:
     completion, composed = scores.get("score_route"), scores.get("score_composed")
     if not isinstance(completion, int | float) or not 0 <= completion <= 100 + 1e-6:
         return f"score_route is {completion!r}, expected 0 to 100"
-    if not isinstance(composed, int | float):
-        return f"score_composed is {composed!r}, expected a number"
+    nan = isinstance(composed, float) and math.isnan(composed)  # the leaderboard writes it; counts as 0
+    if not nan and (not isinstance(composed, int | float) or not 0 <= composed <= 100 + 1e-6):
+        return f"score_composed is {composed!r}, expected 0 to 100"
     return None
 
 

@@ -12,7 +12,7 @@ from drive.cli.main import main
     [
         (["--town", "Town99"], "unknown town; choose one of Town01, Town02"),
         (["--port", "80"], "choose a port from 1024"),
-        (["--port", "65535"], "choose a port from 1024"),
+        (["--port", "65535"], "--port 65535: choose a port from 1024 to 65534"),
         (["--port", "70000"], "choose a port from 1024"),
         (["--port", "0"], "choose a port from 1024"),
         (["--port", "-1"], "choose a port from 1024"),

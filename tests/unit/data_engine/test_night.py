@@ -84,7 +84,10 @@ def test_a_wrong_date_is_a_user_error(tmp_path: Path, date: str) -> None:
     [
         ("nuscenes", "write nuscenes:FOLDER"),
         ("kitti:.", "write nuscenes"),
-        ("py123d:absent", "is not a folder"),
+        ("py123d:absent", "'absent' is not a folder"),
+        ("py123d:", "write nuscenes:FOLDER"),
+        ("nuscenes:", "write nuscenes:FOLDER"),
+        ("nuscenes:@v1.0-mini", "'' is not a folder"),
     ],
 )
 def test_a_wrong_source_is_a_user_error(text: str, message: str) -> None:

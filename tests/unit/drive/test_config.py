@@ -238,6 +238,18 @@ def test_a_missing_file_names_what_is_there(tmp_path: Path) -> None:
         load_config(Job, tmp_path / "bse.yaml")
 
 
+def test_a_folder_names_the_files_in_it(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("")
+    with pytest.raises(UserError, match=r"is a folder; .* has base\.yaml; give one file"):
+        load_config(Job, tmp_path)
+
+
+def test_an_endless_override_is_shortened_in_the_message(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        load(tmp_path, "", "train.steps=" + "9" * 5000)
+    assert len(str(caught.value)) < 300
+
+
 @given(
     lr=st.floats(1e-8, 1e3),
     steps=st.integers(-1000, 1000),

@@ -135,6 +135,9 @@ def test_other_files_are_refused(data: Any) -> None:
         (("scores", "score_route"), float("nan"), "score_route is nan"),
         (("scores", "score_route"), 101, "score_route is 101"),
         (("scores", "score_composed"), None, "score_composed is None"),
+        (("scores", "score_composed"), 1e300, "score_composed is 1e.300, expected 0 to 100"),
+        (("scores", "score_composed"), -50, "score_composed is -50"),
+        (("scores", "score_composed"), float("inf"), "score_composed is inf"),
     ],
 )
 def test_a_damaged_record_is_named(keys: tuple[str, ...], value: Any, message: str) -> None:
