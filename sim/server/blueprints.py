@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sim.server.catalog import COLOURS, FIXED_COLOUR, PROPS, VEHICLES, WALKER_COUNT
+from sim.server.catalog import COLOURS, FIXED_COLOUR, VEHICLES, WALKER_COUNT
+from sim.server.prop_sizes import PROPS, HalfSize
 
 BOOL, INT, FLOAT, STRING, COLOUR = range(1, 6)
 Attribute = list[Any]
 CHILDREN = (9, 10, 11, 12, 13, 14, 48, 49)
+_SIZE_WORDS = ((0.3, "tiny"), (0.8, "small"), (1.8, "medium"))
 LENS = {
     "lens_circle_multiplier": "0.0",
     "lens_circle_falloff": "5.0",
@@ -74,10 +76,16 @@ def _walkers() -> dict[str, list[Attribute]]:
     }
 
 
+def _size_word(half_size: HalfSize) -> str:
+    """CARLA's words for the longest side of a prop."""
+    longest = 2 * max(half_size)
+    return next((word for limit, word in _SIZE_WORDS if longest < limit), "big")
+
+
 def _props() -> dict[str, list[Attribute]]:
     props = {
-        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, "medium")]
-        for name in PROPS
+        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, _size_word(size))]
+        for name, size in PROPS.items()
     }
     props["static.prop.mesh"] = [
         _attr("mesh_path", STRING, ""),

@@ -130,3 +130,10 @@ def set_velocity(mover: Mover, velocity: list[float]) -> None:
         yaw = math.radians(mover.yaw)
         mover.speed = velocity[0] * math.cos(yaw) + velocity[1] * math.sin(yaw)
         mover.accel = 0.0
+
+
+def spin(mover: Mover, dt: float) -> None:
+    """Turn a mover about its middle for one tick, on top of its own motion."""
+    mover.wz += mover.spin_dps
+    mover.yaw = (mover.yaw + mover.spin_dps * dt + 180) % 360 - 180
+    mover.spin_dps, mover.ground_at = 0.0, None

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -25,13 +26,25 @@ from sim.server.wire import (
     RpcError,
     token,
 )
-from sim.server.world import DEFAULT_DELTA_S, World
+from sim.server.world import DEFAULT_DELTA_S, Graves, World
 
 CUSTOM_TOWN = "OpenDriveMap"
 _DEFAULT_SETTINGS = [False, False, [False], True, 0.01, 10, 0.0, True, 3000.0, 2000.0, True]
+_SETTING_TYPES: tuple[Callable[[Any], Any], ...] = tuple(type(value) for value in _DEFAULT_SETTINGS)
 _FIRST_EPISODE = 1001
 _LONGEST_TICK_S = 10.0
 _SUBSCRIBE_S = 2.0  # longest wait for a client to open a stream it has asked a token for
+
+
+def _checked(settings: list[Any]) -> list[Any]:
+    """Settings of the right types; RpcError for anything else."""
+    has_step, *step = settings[2] if len(settings) > 2 else [False]
+    good = len(settings) == len(_DEFAULT_SETTINGS)
+    if not good or (has_step and not 0 < float(step[0]) < _LONGEST_TICK_S):
+        raise RpcError(f"bad episode settings {str(settings)[:200]}")
+    values = [kind(value) for kind, value in zip(_SETTING_TYPES, settings, strict=True)]
+    values[2] = [True, float(step[0])] if has_step else [False]
+    return values
 
 
 class Simulation:
@@ -40,6 +53,7 @@ class Simulation:
     Attributes:
         settings: Wire row of the episode settings.
         world: Present episode.
+        graves: Boxes of destroyed actors; clients may still ask for them.
         traffic_managers: Port -> address of registered TrafficManagers (they live in clients).
         awaited: Stream id -> wall-clock deadline of announced, not yet opened streams; ticks wait for them.
     """
@@ -55,9 +69,10 @@ class Simulation:
         self._custom: Town | None = None
         self._pending: tuple[Town, bool] | None = None
         self._state = MAP_CHANGED
+        self.graves = Graves()
         first = load_town(short_name(town))
         self._scene = Scene(first)
-        self.world = World(first, _FIRST_EPISODE, 1, 1)
+        self.world = World(first, _FIRST_EPISODE, 1, 1, self.graves)
         self._snapshots = SnapshotWriter(self.world)
 
     def _begin(self, world: World) -> None:
@@ -94,10 +109,8 @@ class Simulation:
 
         The restart makes a run independent of how long the server was free-running before.
         """
-        has_step, *step = settings[2]
-        if len(settings) != len(_DEFAULT_SETTINGS) or (has_step and not 0 < float(step[0]) < _LONGEST_TICK_S):
-            raise RpcError(f"bad episode settings {settings!r}")
-        entering = bool(settings[0]) and not self.settings[0]
+        settings = _checked(settings)
+        entering = settings[0] and not self.settings[0]
         self.settings = settings
         if entering and not self.world.populated:
             self.world.restart_clock()
@@ -120,7 +133,9 @@ class Simulation:
             town, reset = self._pending
             self._pending = None
             old = self.world
-            self._begin(World(town, old.episode_id + 1, old.frame, old.next_id))
+            for actor in old.actors.values():
+                self.graves.add(actor)
+            self._begin(World(town, old.episode_id + 1, old.frame, old.next_id, self.graves))
             self._noise.clear()
             if reset:
                 self.settings = list(_DEFAULT_SETTINGS)

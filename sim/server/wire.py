@@ -24,6 +24,10 @@ NO_STATE = bytes(54)
 MAP_CHANGED = 1
 
 
+BAD_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, OverflowError, struct.error)
+LONGEST_REASON = 500
+
+
 class RpcError(Exception):
     """A request that the server answers with an error; the connection stays open."""
 

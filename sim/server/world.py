@@ -21,6 +21,21 @@ from sim.server.sensors import follow
 from sim.server.town import Sign, Town, TransformRow
 
 DEFAULT_DELTA_S = 0.05
+_MOST_GRAVES = 5000
+
+
+class Graves(dict[int, list[Any]]):
+    """Bounding boxes of the actors destroyed last, by id.
+
+    Clients hold on to destroyed actors until their next snapshot, and an official evaluation ends altogether
+    when the box of one of them is refused.
+    """
+
+    def add(self, actor: Actor) -> None:
+        """Remember an actor's box; the oldest one is forgotten."""
+        self[actor.id] = actor.box
+        if len(self) > _MOST_GRAVES:
+            del self[next(iter(self))]
 
 
 class World:
@@ -32,16 +47,18 @@ class World:
         elapsed_s, delta_s: Simulation time of this episode and length of the last tick.
         actors: Id -> actor, in spawn order.
         changed: Ids of static actors whose packed state is stale.
-        graves: Id -> bounding box of destroyed actors; clients may ask until their next snapshot.
+        graves: Id -> bounding box of destroyed actors, of earlier episodes too.
         weather: Wire row of 14 floats, stored and echoed.
     """
 
-    def __init__(self, town: Town, episode_id: int, frame: int, first_id: int) -> None:
+    def __init__(
+        self, town: Town, episode_id: int, frame: int, first_id: int, graves: Graves | None = None
+    ) -> None:
         self.town, self.episode_id, self.frame, self.next_id = town, episode_id, frame, first_id
         self.elapsed_s, self.delta_s = 0.0, DEFAULT_DELTA_S
         self.actors: dict[int, Actor] = {}
         self.changed: set[int] = set()
-        self.graves: dict[int, Any] = {}
+        self.graves = Graves() if graves is None else graves
         self.weather = [0.0] * 14
         self.weather[5] = 45.0
         self.lights_frozen = False
@@ -89,7 +106,7 @@ class World:
         actor = self.actors.pop(actor_id, None)
         if actor is None:
             return False
-        self.graves[actor_id] = actor.box
+        self.graves.add(actor)
         self.changed.add(actor_id)
         for sensor in actor.sensors:
             self.actors.pop(sensor.id, None)
@@ -127,6 +144,8 @@ class World:
                 physics.drive(actor, dt)
             elif isinstance(actor, Walker):
                 physics.walk(actor, dt)
+            if actor.spin_dps:
+                physics.spin(actor, dt)
             if actor.vx or actor.vy or actor.ground_at is None:
                 moved.append((actor, before))
             else:
