@@ -192,11 +192,21 @@ class TrafficLight(SignActor):
     ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.state = RED
-        self.frozen = False
+        self._frozen = False
         self.controller: Controller = Controller([])
         self.group: LightGroup = LightGroup([])
         self.pole = 0
         self.stops: tuple[LaneStop, ...] = ()
+
+    @property
+    def frozen(self) -> bool:
+        """Has a client stopped this light, and with it the cycle of its junction?"""
+        return self._frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self._frozen = frozen
+        self.group.held = any(light.frozen for light in self.group.lights)
 
 
 class Controller:
@@ -210,11 +220,13 @@ class Controller:
 
 
 class LightGroup:
-    """Controllers of one junction, of which one at a time leaves red."""
+    """Controllers of one junction, of which one at a time leaves red; one frozen light holds them all."""
 
     def __init__(self, controllers: list[Controller]) -> None:
         self.controllers = controllers
+        self.lights = tuple(light for controller in controllers for light in controller.lights)
         self.active = 0
+        self.held = False
 
 
 class Other(Actor):

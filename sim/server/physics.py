@@ -1,6 +1,7 @@
 """Motion of vehicles (kinematic bicycle with pedal and steering lag) and walkers; CARLA frame."""
 
 import math
+from functools import lru_cache
 
 from sim.server.actors import Mover, Vehicle, Walker
 
@@ -15,14 +16,27 @@ GRIP_MPS2 = 7.5
 _LAUNCH_MPS2 = {"car": 5.0, "van": 4.0, "truck": 2.5, "bus": 2.5, "motorcycle": 5.0, "bicycle": 2.0}
 
 
+@lru_cache
+def _axles_m(half_length_m: float) -> tuple[float, float]:
+    """(distance between the axles, from the rear axle forward to the vehicle centre)."""
+    base = max(0.9, 1.17 * half_length_m)
+    return base, 0.49 * base
+
+
 def wheelbase_m(vehicle: Vehicle) -> float:
     """Distance between the axles, about 58 % of the length (2.86 m for the Lincoln MKZ)."""
-    return max(0.9, 1.17 * vehicle.body[0])
+    return _axles_m(vehicle.body[0])[0]
 
 
 def rear_axle_m(vehicle: Vehicle) -> float:
     """Distance from the rear axle forward to the vehicle centre (1.40 m for the Lincoln MKZ)."""
-    return 0.49 * wheelbase_m(vehicle)
+    return _axles_m(vehicle.body[0])[1]
+
+
+@lru_cache
+def _lag_share(dt: float, lag_s: float) -> float:
+    """Share of the way to its target that a first-order lag goes in dt seconds."""
+    return 1.0 - math.exp(-dt / lag_s)
 
 
 def drive(vehicle: Vehicle, dt: float) -> None:
@@ -40,16 +54,17 @@ def drive(vehicle: Vehicle, dt: float) -> None:
 
 
 def _move(vehicle: Vehicle, speed: float, dt: float) -> None:
-    lever = rear_axle_m(vehicle)
-    turn = speed * math.tan(vehicle.wheel_rad) / wheelbase_m(vehicle)
+    base, lever = _axles_m(vehicle.body[0])
+    turn = speed * math.tan(vehicle.wheel_rad) / base
     grip = GRIP_MPS2 / max(abs(speed), 1e-3)
     turn = max(-grip, min(grip, turn))
     yaw = math.radians(vehicle.yaw)
     rear_x, rear_y = vehicle.x - lever * math.cos(yaw), vehicle.y - lever * math.sin(yaw)
     middle = yaw + 0.5 * turn * dt
+    ahead, aside = math.cos(middle), math.sin(middle)
     side = vehicle.constant_velocity[1] if vehicle.constant_velocity else 0.0
-    rear_x += (speed * math.cos(middle) - side * math.sin(middle)) * dt
-    rear_y += (speed * math.sin(middle) + side * math.cos(middle)) * dt
+    rear_x += (speed * ahead - side * aside) * dt
+    rear_y += (speed * aside + side * ahead) * dt
     yaw += turn * dt
     c, s = math.cos(yaw), math.sin(yaw)
     vehicle.x, vehicle.y = rear_x + lever * c, rear_y + lever * s
@@ -64,7 +79,7 @@ def _next_speed(vehicle: Vehicle, dt: float) -> float:
         vehicle.accel = 0.0
         return vehicle.constant_velocity[0]
     speed = vehicle.speed
-    lag = 1.0 - math.exp(-dt / PEDAL_LAG_S)
+    lag = _lag_share(dt, PEDAL_LAG_S)
     if vehicle.ackermann is not None:
         wanted = max(-BRAKE_MPS2, min(4.0, (vehicle.ackermann[2] - speed) / max(dt, 0.3)))
         vehicle.accel += (wanted - vehicle.accel) * lag
@@ -89,7 +104,7 @@ def _next_speed(vehicle: Vehicle, dt: float) -> float:
 
 def _turn_wheels(vehicle: Vehicle, steer: float, dt: float) -> None:
     target = max(-1.0, min(1.0, steer)) * _steering_share(abs(vehicle.speed) * 3.6) * MAX_WHEEL_RAD
-    change = (target - vehicle.wheel_rad) * (1.0 - math.exp(-dt / STEERING_LAG_S))
+    change = (target - vehicle.wheel_rad) * _lag_share(dt, STEERING_LAG_S)
     most = STEERING_RATE_RADPS * dt
     vehicle.wheel_rad += max(-most, min(most, change))
 

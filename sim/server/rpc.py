@@ -8,7 +8,7 @@ from typing import Any
 
 from drive.contracts import UserError
 from sim.server import actor_calls as calls
-from sim.server import forces, rays
+from sim.server import forces, raycast
 from sim.server.actor_calls import Handler, numbers
 from sim.server.blueprints import definitions
 from sim.server.commands import run_batch
@@ -42,12 +42,12 @@ class Wrap(Enum):
 
 
 def _project(sim: Simulation, location: Any, direction: Any, distance: float) -> list[Any]:
-    hit = rays.project(sim.world, numbers(location, 3), numbers(direction, 3), numbers([distance], 1)[0])
+    hit = raycast.project(sim.world, numbers(location, 3), numbers(direction, 3), numbers([distance], 1)[0])
     return [False, [[0.0, 0.0, 0.0], 0]] if hit is None else [True, hit]
 
 
 def _cast(sim: Simulation, start: Any, end: Any) -> list[Any]:
-    return rays.cast(sim.world, numbers(start, 3), numbers(end, 3))
+    return raycast.cast(sim.world, numbers(start, 3), numbers(end, 3))
 
 
 def _set_weather(sim: Simulation, weather: list[float]) -> None:

@@ -65,6 +65,7 @@ class Simulation:
         self.awaited: dict[int, float] = {}
         self.subscribers: dict[int, set[socket.socket]] = defaultdict(set)
         self._known_streams = {EPISODE_STREAM}
+        self._last_stream = EPISODE_STREAM
         self._noise: dict[int, Random] = {}
         self._custom: Town | None = None
         self._pending: tuple[Town, bool] | None = None
@@ -146,7 +147,8 @@ class Simulation:
     # ------------------------------------------------------------------ streams
     def open_sensor(self, sensor: Sensor) -> None:
         """Give a sensor its stream."""
-        sensor.stream = max(self._known_streams) + 1
+        self._last_stream += 1
+        sensor.stream = self._last_stream
         self._known_streams.add(sensor.stream)
         sensor.token = token(sensor.stream, self.stream_port)
         self._noise[sensor.id] = Random(int(sensor.attributes.get("noise_seed", 0) or 0))
@@ -199,9 +201,9 @@ class Simulation:
             x, y = contact.impulse
             self._report(contact.first, contact.second, (x, y))
             self._report(contact.second, contact.first, (-x, -y))
-        for actor in self.world.actors.values():
-            if isinstance(actor, Sensor) and self.subscribers.get(actor.stream):
-                self._measure(actor)
+        for sensor in self.world.sensors.values():
+            if self.subscribers.get(sensor.stream):
+                self._measure(sensor)
         self._send(EPISODE_STREAM, self._snapshots.pack(self._state))
         self._state = 0
 

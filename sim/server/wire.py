@@ -16,11 +16,14 @@ EPISODE = struct.Struct("<Qdf3iI")
 ACTOR = struct.Struct("<IB15f")
 VEHICLE = struct.Struct("<3f3BifBBIB24x")
 TRAFFIC_LIGHT = struct.Struct("<32s4fIBB")
+SECONDS = struct.Struct("<f")
 SIGN = struct.Struct("<32s22x")
 WALKER = struct.Struct("<4fB37x")
 IMAGE = struct.Struct("<IIf")
 LENGTH = struct.Struct("<I")
 NO_STATE = bytes(54)
+ACTOR_STATE_BYTES = ACTOR.size + len(NO_STATE)
+ELAPSED_AT = ACTOR.size + struct.calcsize("<32s3f")  # of a traffic light's state
 MAP_CHANGED = 1
 
 

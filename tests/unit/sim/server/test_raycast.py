@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.server import forces, rays
+from sim.server import forces, raycast
 from sim.server.actors import Vehicle, make_actor
 from sim.server.simulation import Simulation
 from sim.server.town import load_town
@@ -45,7 +45,7 @@ def test_a_ray_at_the_middle_of_a_box_enters_at_its_surface(
     start = (middle[0] + away * math.cos(bearing), middle[1] + away * math.sin(bearing), middle[2] + height)
     length = math.dist(start, middle)
     direction = [(b - a) / length for a, b in zip(start, middle, strict=True)]
-    t = rays.entry_m(target, start, direction)
+    t = raycast.entry_m(target, start, direction)
     assert t is not None
     dx, dy, dz = (a + t * d - m for a, d, m in zip(start, direction, middle, strict=True))
     c, s = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
@@ -55,19 +55,19 @@ def test_a_ray_at_the_middle_of_a_box_enters_at_its_surface(
         abs(dz) - target.body[2],
     )
     assert max(depths) == pytest.approx(0.0, abs=1e-6)
-    assert rays.entry_m(target, start, [-d for d in direction]) is None
+    assert raycast.entry_m(target, start, [-d for d in direction]) is None
 
 
 def test_a_ray_from_inside_a_box_does_not_enter_it() -> None:
-    assert rays.entry_m(car(), (5.0, -3.0, 1.5), (1.0, 0.0, 0.0)) is None
+    assert raycast.entry_m(car(), (5.0, -3.0, 1.5), (1.0, 0.0, 0.0)) is None
 
 
 def test_down_from_above_a_road_is_the_road(world: World) -> None:
     x, y, z = road_point(world)
-    hit = rays.project(world, (x, y, z + 30.0), DOWN, 100.0)
+    hit = raycast.project(world, (x, y, z + 30.0), DOWN, 100.0)
     assert hit is not None
     assert hit[0] == pytest.approx([x, y, z - 0.5], abs=1e-3)
-    assert hit[1] == rays.ROADS
+    assert hit[1] == raycast.ROADS
 
 
 @pytest.mark.parametrize(("direction", "reach"), [(DOWN, 10.0), ((0.0, 0.0, 1.0), 100.0), ((0, 0, 0), 9.0)])
@@ -75,12 +75,12 @@ def test_rays_that_end_early_or_go_up_hit_nothing(
     world: World, direction: tuple[float, float, float], reach: float
 ) -> None:
     x, y, z = road_point(world)
-    assert rays.project(world, (x, y, z + 30.0), direction, reach) is None
+    assert raycast.project(world, (x, y, z + 30.0), direction, reach) is None
 
 
 def test_a_slanting_ray_meets_the_ground_where_it_is(world: World) -> None:
     x, y, z = road_point(world)
-    hit = rays.project(world, (x, y, z + 9.5), (1.0, 0.0, -1.0), 100.0)
+    hit = raycast.project(world, (x, y, z + 9.5), (1.0, 0.0, -1.0), 100.0)
     assert hit is not None
     (hx, _, hz), _ = hit
     assert hx - x == pytest.approx(z + 9.5 - hz, abs=1e-6)
@@ -88,20 +88,20 @@ def test_a_slanting_ray_meets_the_ground_where_it_is(world: World) -> None:
 
 
 def test_far_from_all_roads_is_terrain(world: World) -> None:
-    hit = rays.project(world, (-2000.0, -2000.0, 50.0), DOWN, 200.0)
+    hit = raycast.project(world, (-2000.0, -2000.0, 50.0), DOWN, 200.0)
     assert hit is not None
-    assert hit[1] == rays.TERRAIN
+    assert hit[1] == raycast.TERRAIN
 
 
 def test_a_line_enters_bodies_in_order(world: World) -> None:
     x, y, z = road_point(world)
     box = world.add([1, "static.prop.container", []], [[x, y, z - 0.5], [0.0] * 3])
     lorry = world.add([1, "vehicle.carlamotors.firetruck", []], [[x, y, z + 4.0], [0.0] * 3])
-    labels = [label for _, label in rays.cast(world, (x, y, z + 30.0), (x, y, z - 30.0))]
+    labels = [label for _, label in raycast.cast(world, (x, y, z + 30.0), (x, y, z - 30.0))]
     world.remove(box.id)
     world.remove(lorry.id)
-    assert labels == [15, 20, rays.ROADS]
-    assert rays.cast(world, (x, y, z), (x, y, z)) == []
+    assert labels == [15, 20, raycast.ROADS]
+    assert raycast.cast(world, (x, y, z), (x, y, z)) == []
 
 
 def spawned(sim: Simulation) -> Vehicle:
