@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sim.server import physics
+from sim.server import instruments, physics
 from sim.server.actors import Actor, Mover, Sensor, TrafficLight, Vehicle, Walker, make_actor
 from sim.server.blueprints import SPAWNABLE
 from sim.server.collisions import blocked_at_spawn
@@ -15,7 +15,6 @@ from sim.server.wire import GREEN, RED, YELLOW, RpcError
 Handler = Callable[..., Any]
 A = TypeVar("A", bound=Actor)
 _LIGHT_STATES = range(5)
-_MAX_PIXELS, _MAX_FOV_DEG = 8192, 170
 
 
 def find(sim: Simulation, actor_id: int, kind: type[A]) -> A:
@@ -52,19 +51,18 @@ def spawn(sim: Simulation, description: list[Any], transform: Any, parent: int =
         body = make_actor(0, description, place)
         if blocked_at_spawn(body, world.actors.values()):
             raise RpcError("Spawn failed because of collision at spawn position")
-    if type_id.startswith("sensor.camera."):
-        _check_camera(make_actor(0, description, place))
+    if type_id.startswith("sensor."):
+        instruments.check(_sensor(description, place))
     actor = world.add(description, place, parent)
     if isinstance(actor, Sensor) and type_id != STREAMLESS:
         sim.open_sensor(actor)
     return actor.wire()
 
 
-def _check_camera(camera: Actor) -> None:
-    assert isinstance(camera, Sensor)
-    width, height, fov = camera.width, camera.height, camera.fov_deg
-    if not (1 <= width <= _MAX_PIXELS and 1 <= height <= _MAX_PIXELS and 1 <= fov <= _MAX_FOV_DEG):
-        raise RpcError(f"camera of {width}x{height} pixels and {fov} degrees is not possible")
+def _sensor(description: list[Any], place: Any) -> Sensor:
+    sensor = make_actor(0, description, place)
+    assert isinstance(sensor, Sensor)
+    return sensor
 
 
 def destroy(sim: Simulation, actor_id: int) -> bool:
