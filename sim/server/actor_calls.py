@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
-from sim.server import physics
+from sim.server import instruments, physics
 from sim.server.actors import Actor, Mover, Sensor, SignActor, TrafficLight, Vehicle, Walker, make_actor
 from sim.server.blueprints import SPAWNABLE
 from sim.server.collisions import blocked_at_spawn
@@ -18,7 +18,6 @@ Handler = Callable[..., Any]
 A = TypeVar("A", bound=Actor)
 _LIGHT_STATES = range(5)
 ANY_LABEL = 255
-_MAX_PIXELS, _MAX_FOV_DEG = 8192, 170
 MAX_ACTORS = 20_000  # Town12 has 1,700 signs, and its fullest route some 500 props and road users
 MAX_ATTRIBUTES, _LONGEST_VALUE = 100, 2000
 NOMINAL_KG = 1847.0
@@ -61,8 +60,8 @@ def spawn(sim: Simulation, description: list[Any], transform: Any, parent: int =
         body = make_actor(0, description, place)
         if blocked_at_spawn(body, world.actors.values()):
             raise RpcError("Spawn failed because of collision at spawn position")
-    if type_id.startswith("sensor.camera."):
-        _check_camera(make_actor(0, description, place))
+    if type_id.startswith("sensor."):
+        instruments.check(_sensor(description, place))
     actor = world.add(description, place, parent)
     if isinstance(actor, Sensor) and type_id != STREAMLESS:
         sim.open_sensor(actor)
@@ -82,11 +81,10 @@ def _description(row: list[Any]) -> list[Any]:
     return [int(uid), type_id, [list(value) for value in values]]
 
 
-def _check_camera(camera: Actor) -> None:
-    assert isinstance(camera, Sensor)
-    width, height, fov = camera.width, camera.height, camera.fov_deg
-    if not (1 <= width <= _MAX_PIXELS and 1 <= height <= _MAX_PIXELS and 1 <= fov <= _MAX_FOV_DEG):
-        raise RpcError(f"camera of {width}x{height} pixels and {fov} degrees is not possible")
+def _sensor(description: list[Any], place: Any) -> Sensor:
+    sensor = make_actor(0, description, place)
+    assert isinstance(sensor, Sensor)
+    return sensor
 
 
 def destroy(sim: Simulation, actor_id: int) -> bool:

@@ -158,6 +158,7 @@ class Sensor(Actor):
         period_s: Least time between two measurements, 0 = every tick.
         last_s: Simulation time of the last measurement.
         width, height, fov_deg: Image size and horizontal field of view of cameras.
+        turned_deg: How far a spinning sensor has turned within its field of view.
     """
 
     kind = "sensor"
@@ -173,6 +174,14 @@ class Sensor(Actor):
         self.width = int(self.attributes.get("image_size_x", 0))
         self.height = int(self.attributes.get("image_size_y", 0))
         self.fov_deg = float(self.attributes.get("fov", 90))
+        self.turned_deg = 0.0
+
+    def number(self, name: str) -> float:
+        """An attribute as a finite number, 0 without it; ValueError if it is none."""
+        value = float(self.attributes.get(name) or 0)
+        if not math.isfinite(value):
+            raise ValueError(f"{self.type_id}: attribute {name} is {value}")
+        return value
 
 
 class SignActor(Actor):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from sim.server import sensors
+from sim.server import instruments, sensors
 from sim.server.actors import Actor, Sensor
 from sim.server.collisions import Contact
 from sim.server.opendrive import available_towns, short_name
@@ -17,12 +17,9 @@ from sim.server.town import Town, load_town, parse_town
 from sim.server.wire import (
     COLLISION,
     EPISODE_STREAM,
-    GNSS,
     HEADER,
-    IMU,
     LENGTH,
     MAP_CHANGED,
-    RGB,
     RpcError,
     token,
 )
@@ -218,16 +215,11 @@ class Simulation:
         world = self.world
         if sensor.period_s and world.elapsed_s - sensor.last_s < sensor.period_s - 1e-6:
             return
-        if sensor.type_id == "sensor.camera.rgb":
-            kind, payload = RGB, self._scene.image(world, sensor)
-        elif sensor.type_id == "sensor.other.imu" and sensor.parent in world.actors:
-            kind, payload = IMU, sensors.imu(sensor, world.actors[sensor.parent], self._noise[sensor.id])
-        elif sensor.type_id == "sensor.other.gnss":
-            kind, payload = GNSS, sensors.gnss(sensor, world.town.map, self._noise[sensor.id])
-        else:
-            return
+        measured = instruments.measure(self._scene, world, sensor, self._noise[sensor.id])
         sensor.last_s = world.elapsed_s
-        self._send(sensor.stream, self._header(kind, sensor), payload)
+        if measured is not None:
+            kind, payload = measured
+            self._send(sensor.stream, self._header(kind, sensor), payload)
 
     def _header(self, kind: int, s: Sensor) -> bytes:
         world = self.world

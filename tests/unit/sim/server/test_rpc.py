@@ -193,7 +193,7 @@ def test_bad_arguments_are_refused_and_change_nothing(
 
 
 def test_unsupported_sensor_is_refused_by_name(sim: Simulation) -> None:
-    assert "sensor.lidar.ray_cast" in refusal(sim, "spawn_actor", [1, "sensor.lidar.ray_cast", []], PLACE)
+    assert "sensor.camera.dvs" in refusal(sim, "spawn_actor", [1, "sensor.camera.dvs", []], PLACE)
 
 
 @pytest.mark.parametrize(
