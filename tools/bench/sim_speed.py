@@ -1,8 +1,10 @@
-"""Speed of the light server: ticks per second with N vehicles, milliseconds per rendered image.
+"""Speed of the light server: ticks per second with N vehicles, without and with cameras.
 
 `python tools/bench/sim_speed.py [--town Town01] [--port 20100] [--vehicles 20] [--ticks 400] [--repeats 3]`
 Every number is the median of the repeats; ratios are against the same run with a constant image instead of a
-rendered one, so that they can be compared between machines.
+rendered one, so that they can be compared between machines. CPU times of the server and of the client depend
+less than rates on what else the machine does; a tick cannot be faster than the larger of the two.
+Load times, a long route in a big town and memory: `tools/bench/sim_endurance.py`.
 """
 
 import argparse
@@ -12,9 +14,11 @@ import socket
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
 import carla
+import psutil
 
 from sim.server import scene
 from sim.server.actors import Sensor
@@ -22,9 +26,41 @@ from sim.server.main import serve
 from sim.server.wire import IMAGE
 from sim.server.world import World
 
-_TIMINGS: list[float] = []
-WIDTH, HEIGHT, FOV_DEG = 256, 144, 100
+FOV_DEG = 100
 TRAFFIC_MPS = 5.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured: cameras with their size in pixels and period, and who paints the pictures."""
+
+    cameras: int = 0
+    size_px: tuple[int, int] = (256, 144)
+    period_s: float = 0.0
+    constant: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Does every tick wait for its pictures?"""
+        return self.cameras > 0 and self.period_s == 0.0
+
+
+CASES = {
+    "no camera": Case(),
+    "constant image every tick": Case(1, constant=True),
+    "rendered image every tick": Case(1),
+    "rendered image every 4th tick": Case(1, period_s=0.2),
+    "three 384x216 images every tick": Case(3, (384, 216)),
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Ticks per second, and CPU milliseconds per tick of server and client."""
+
+    ticks_per_s: float
+    server_ms: float
+    client_ms: float
 
 
 def _constant_image(self: scene.Scene, world: World, camera: Sensor) -> bytes:
@@ -37,7 +73,8 @@ def _run_server(town: str, port: int, constant: bool) -> None:
     serve(town, port)
 
 
-def _start_server(town: str, port: int, constant: bool) -> BaseProcess:
+def start_server(town: str, port: int, constant: bool) -> BaseProcess:
+    """A server in a process of its own that accepts clients; with `constant` it renders nothing."""
     process = multiprocessing.get_context("spawn").Process(
         target=_run_server, args=(town, port, constant), daemon=True
     )
@@ -53,13 +90,14 @@ def _start_server(town: str, port: int, constant: bool) -> BaseProcess:
 class Drive:
     """Ego and traffic under constant controls in a fresh episode."""
 
-    def __init__(self, port: int, vehicles: int, camera_every_s: float | None) -> None:
-        self.client = carla.Client("127.0.0.1", port, worker_threads=4)
+    def __init__(self, port: int, vehicles: int, case: Case) -> None:
+        self.client = carla.Client("127.0.0.1", port, worker_threads=8)
         self.client.set_timeout(30)
         self.world = self.client.get_world()
         settings = self.world.get_settings()
         settings.synchronous_mode, settings.fixed_delta_seconds = True, 0.05
         self.world.apply_settings(settings)
+        self.case = case
         library, points = self.world.get_blueprint_library(), self.world.get_map().get_spawn_points()
         first = points[0].location
         points.sort(key=lambda point: point.location.distance(first))
@@ -69,72 +107,81 @@ class Drive:
         ]
         self.ego = self.cars[0]
         self.images: queue.Queue[carla.Image] = queue.Queue()
-        self.camera = None
-        if camera_every_s is not None:
-            blueprint = library.find("sensor.camera.rgb")
-            for name, value in (("image_size_x", WIDTH), ("image_size_y", HEIGHT), ("fov", FOV_DEG)):
-                blueprint.set_attribute(name, str(value))
-            blueprint.set_attribute("sensor_tick", str(camera_every_s))
-            mount = carla.Transform(carla.Location(x=0.5, z=1.7), carla.Rotation(pitch=-4))
-            self.camera = self.world.spawn_actor(blueprint, mount, attach_to=self.ego)
-            self.camera.listen(self.images.put)
+        self.cameras = [self._camera(library.find("sensor.camera.rgb"), i) for i in range(case.cameras)]
+        if self.cameras:
             self.world.tick()
-            self.images.get(timeout=30)
+            for _ in self.cameras:
+                self.images.get(timeout=60)
 
-    def tick(self, wait_for_image: bool) -> None:
-        """One closed-loop step: control, tick, read the ego, take the image of this frame."""
+    def _camera(self, blueprint: carla.ActorBlueprint, index: int) -> carla.Sensor:
+        width, height = self.case.size_px
+        for name, value in (("image_size_x", width), ("image_size_y", height), ("fov", FOV_DEG)):
+            blueprint.set_attribute(name, str(value))
+        blueprint.set_attribute("sensor_tick", str(self.case.period_s))
+        mount = carla.Transform(carla.Location(x=0.5, z=1.7), carla.Rotation(pitch=-4, yaw=55.0 * index))
+        camera = self.world.spawn_actor(blueprint, mount, attach_to=self.ego)
+        camera.listen(self.images.put)
+        return camera
+
+    def tick(self) -> None:
+        """One closed-loop step: control, tick, read the ego, take the images of this frame."""
         self.ego.apply_control(carla.VehicleControl(throttle=0.25, steer=0.01))
         frame = self.world.tick()
         self.ego.get_transform()
-        while wait_for_image and self.images.get(timeout=10).frame != frame:
-            pass
+        missing = len(self.cameras) if self.case.waits else 0
+        while missing:
+            missing -= self.images.get(timeout=10).frame == frame
 
-    def ticks_per_s(self, ticks: int, wait_for_image: bool) -> float:
+    def rate(self, ticks: int, server: psutil.Process) -> Rate:
         """Rate over `ticks` steps after a short warm-up."""
         for car in self.cars[1:]:
             car.enable_constant_velocity(carla.Vector3D(TRAFFIC_MPS, 0, 0))
         for _ in range(20):
-            self.tick(wait_for_image)
-        start = time.perf_counter()
+            self.tick()
+        start, server_s, client_s = time.perf_counter(), cpu_s(server), time.process_time()
         for _ in range(ticks):
-            self.tick(wait_for_image)
-        return ticks / (time.perf_counter() - start)
+            self.tick()
+        wall_s = time.perf_counter() - start
+        client_s = time.process_time() - client_s
+        return Rate(ticks / wall_s, 1e3 * (cpu_s(server) - server_s) / ticks, 1e3 * client_s / ticks)
 
     def close(self) -> None:
         """Destroy everything; the next drive starts anew."""
-        if self.camera is not None:
-            self.camera.stop()
-            self.camera.destroy()
+        for camera in self.cameras:
+            camera.stop()
+            camera.destroy()
         for car in self.cars:
             car.destroy()
 
 
-def _median(repeats: int, measure: Callable[[], float]) -> float:
-    return statistics.median(measure() for _ in range(repeats))
+def cpu_s(process: psutil.Process) -> float:
+    """CPU seconds that a process has used."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
-def measure(town: str, port: int, vehicles: int, ticks: int, repeats: int) -> dict[str, float]:
-    """Ticks per second of every case, by name."""
-    cases = {
-        "no camera": (False, None, False),
-        "constant image every tick": (True, 0.0, True),
-        "rendered image every tick": (False, 0.0, True),
-        "rendered image every 4th tick": (False, 0.2, False),
-    }
+def _median(repeats: int, measure: Callable[[], Rate]) -> Rate:
+    rates = [measure() for _ in range(repeats)]
+    columns = zip(*((r.ticks_per_s, r.server_ms, r.client_ms) for r in rates), strict=True)
+    return Rate(*(statistics.median(column) for column in columns))
+
+
+def measure(town: str, port: int, vehicles: int, ticks: int, repeats: int) -> dict[str, Rate]:
+    """Rates of every case, by name."""
     out = {}
     for offset, constant in enumerate((False, True)):
-        server = _start_server(town, port + 2 * offset, constant)
+        at = port + 2 * offset
+        server = start_server(town, at, constant)
+        process = psutil.Process(server.pid)
         try:
-            for name, (wants_constant, period, wait) in cases.items():
-                if wants_constant != constant:
+            for name, case in CASES.items():
+                if case.constant != constant:
                     continue
 
-                def once(
-                    period: float | None = period, wait: bool = wait, at: int = port + 2 * offset
-                ) -> float:
-                    drive = Drive(at, vehicles, period)
+                def once(case: Case = case, at: int = at, process: psutil.Process = process) -> Rate:
+                    drive = Drive(at, vehicles, case)
                     try:
-                        return drive.ticks_per_s(ticks if period is None else ticks // 2, wait)
+                        return drive.rate(ticks // (2 if case.cameras else 1), process)
                     finally:
                         drive.close()
 
@@ -142,7 +189,7 @@ def measure(town: str, port: int, vehicles: int, ticks: int, repeats: int) -> di
         finally:
             server.terminate()
             server.join()
-    return {name: out[name] for name in cases}
+    return {name: out[name] for name in CASES}
 
 
 def main() -> None:
@@ -157,14 +204,19 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
     rates = measure(args.town, args.port, args.vehicles, args.ticks, args.repeats)
-    base = rates["constant image every tick"]
+    base = rates["constant image every tick"].ticks_per_s
+    load = psutil.getloadavg()[0]
     print(
-        f"light simulator, {args.town}, 1 ego + {args.vehicles} vehicles, {WIDTH}x{HEIGHT}, "
-        f"median of {args.repeats}"
+        f"light simulator, {args.town}, 1 ego + {args.vehicles} vehicles, 256x144 unless said otherwise, "
+        f"median of {args.repeats}, load average {load:.1f} on {psutil.cpu_count()} cores"
     )
     for name, rate in rates.items():
-        print(f"  {name:32s} {rate:8.0f} ticks/s   x{rate / base:.2f} of constant image")
-    print(f"  render time {1e3 / rates['rendered image every tick'] - 1e3 / base:.1f} ms per image")
+        print(
+            f"  {name:32s} {rate.ticks_per_s:7.0f} ticks/s   x{rate.ticks_per_s / base:.2f} of constant image"
+            f"   CPU per tick: server {rate.server_ms:.2f} ms, client {rate.client_ms:.2f} ms"
+        )
+    render_ms = 1e3 / rates["rendered image every tick"].ticks_per_s - 1e3 / base
+    print(f"  render time {render_ms:.1f} ms per image")
 
 
 if __name__ == "__main__":
