@@ -17,6 +17,7 @@ from sim.routes import Route, RouteSpec, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
 from sim.situation import Agents, EgoState, Situation
 from sim.traffic import hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
+from sim.vehicle_response import WHEEL_SHARE
 from sim.walkers import Walkers
 from sim.watchdog import Watchdog
 
@@ -238,10 +239,11 @@ class Session:
         return tuple(paths)
 
     def gains(self) -> VehicleGains:
-        """How the ego's pedals and wheel act, as far as the server tells."""
+        """How the ego's wheel acts, as far as the server tells."""
         physics = self.ego.get_physics_control()
         curve = tuple((float(p.x), float(p.y)) for p in physics.steering_curve) or ((0.0, 1.0),)
-        return VehicleGains(max_wheel_rad=math.radians(physics.wheels[0].max_steer_angle), curve=curve)
+        stated = math.radians(physics.wheels[0].max_steer_angle)
+        return VehicleGains(max_wheel_rad=WHEEL_SHARE * stated, curve=curve)
 
     def contacts(self) -> list[Contact]:
         """The ego's collisions; call once, at the end."""
