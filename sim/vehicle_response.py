@@ -1,9 +1,9 @@
 """How CARLA's default ego answers its pedals and wheel, as published fits of CARLA 0.9.15 drives say.
 
-The expert PDM-Lite forecasts with a polynomial fit of the Lincoln MKZ 2020 at 20 Hz. Played forward it
-gives 0-50 km/h in 2.5 s at full throttle, 4.75 s at 0.75 and 9.6 s at 0.6; 11.3 m from 50 km/h and 31.6 m from
-80 km/h at full brake; and, with the kinematic bicycle of World on Rails, circles of 36.0, 12.0 and 7.3 m at
-steer 0.1, 0.3 and 0.5. The curves below are our own and meet those within a tenth: test_physics.py.
+The expert PDM-Lite forecasts with a polynomial fit of the Lincoln MKZ 2020 at 20 Hz. Played forward it gives
+0-50 km/h in 2.5 s at full throttle, 4.75 s at 0.75 and 9.6 s at 0.6; 11.3 m from 50 and 31.6 m from 80 km/h
+at full brake; and, with the kinematic bicycle of World on Rails, circles of 36.0, 12.0 and 7.3 m at steer 0.1,
+0.3 and 0.5. The curves below are our own and meet those within a tenth: test_physics.py.
 """
 
 import math
@@ -17,7 +17,7 @@ WHEEL_SHARE = 0.715  # angle of the bicycle model's wheel over the stated angle 
 
 
 def engine_mps2(throttle: float, speed_mps: float, share: float = 1.0) -> float:
-    """Push [m/s2] of an engine with `share` of the default ego's, drag not taken off; quadratic in the pedal."""
+    """Push [m/s2] of an engine, `share` of the default ego's, before drag; quadratic in the pedal."""
     full = max(LEAST_SHARE * LAUNCH_MPS2, LAUNCH_MPS2 - FADE_1PS * abs(speed_mps))
     return throttle * throttle * full * share
 
