@@ -17,7 +17,9 @@ from drive.data.camera import CameraSpec
 from drive.geometry.se2 import to_local, to_world
 from drive.progress import Progress
 from drive.viz.figures import Colour, box, pedestrian, place, vehicle
-from drive.viz.painter import Layer, Quads, TiledQuads, View, concatenate, paint
+from drive.viz.painter import paint
+from drive.viz.quads import Layer, Quads, Tag, TiledQuads, concatenate
+from drive.viz.view import View
 
 MOUNT_M = (1.9, 0.0, 1.7)
 CELL_M = 0.1
@@ -138,7 +140,9 @@ def _area(crop: _Crop, pose_world: F64, band: int) -> Quads:
     grid = np.stack(np.meshgrid(x, y + CELL_M / 2, indexing="ij"), -1)
     corners = _trapezoids(crop.at(to_world(grid, pose_world)), x, y)
     n = len(corners)
-    return Quads(corners, np.tile(np.array(colour, np.uint8), (n, 1)), np.full(n, layer, np.uint8))
+    tag = Tag.ROADS if layer == Layer.ROAD else Tag.SIDEWALKS
+    colours = np.tile(np.array(colour, np.uint8), (n, 1))
+    return Quads(corners, colours, np.full(n, layer, np.uint8), np.full(n, tag, np.uint8))
 
 
 def _rows_m() -> F64:

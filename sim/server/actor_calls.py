@@ -4,8 +4,10 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sim.server import physics
-from sim.server.actors import Actor, Mover, Sensor, TrafficLight, Vehicle, Walker, make_actor
+import msgpack
+
+from sim.server import instruments, physics
+from sim.server.actors import Actor, Mover, Sensor, SignActor, TrafficLight, Vehicle, Walker, make_actor
 from sim.server.blueprints import SPAWNABLE
 from sim.server.collisions import blocked_at_spawn
 from sim.server.sensors import STREAMLESS
@@ -15,7 +17,11 @@ from sim.server.wire import GREEN, RED, YELLOW, RpcError
 Handler = Callable[..., Any]
 A = TypeVar("A", bound=Actor)
 _LIGHT_STATES = range(5)
-_MAX_PIXELS, _MAX_FOV_DEG = 8192, 170
+ANY_LABEL = 255
+MAX_ACTORS = 20_000  # Town12 has 1,700 signs, and its fullest route some 500 props and road users
+MAX_ATTRIBUTES, _LONGEST_VALUE = 100, 2000
+NOMINAL_KG = 1847.0
+_PHYSICS_COLUMNS, _MAX_PHYSICS_BYTES = 17, 1 << 16
 
 
 def find(sim: Simulation, actor_id: int, kind: type[A]) -> A:
@@ -26,25 +32,27 @@ def find(sim: Simulation, actor_id: int, kind: type[A]) -> A:
     return actor
 
 
-def _numbers(row: Any, count: int) -> list[float]:
+def numbers(row: Any, count: int) -> list[float]:
+    """Exactly `count` finite numbers; RpcError for anything else."""
     values = [float(value) for value in row]
     if len(values) != count or not all(map(math.isfinite, values)):
-        raise RpcError(f"expected {count} finite numbers, got {row!r}")
+        raise RpcError(f"expected {count} finite numbers, got {str(row)[:100]}")
     return values
 
 
 def _transform(row: Any) -> list[list[float]]:
     location, rotation = row
-    return [_numbers(location, 3), _numbers(rotation, 3)]
+    return [numbers(location, 3), numbers(rotation, 3)]
 
 
 # ---------------------------------------------------------------------- life
 def spawn(sim: Simulation, description: list[Any], transform: Any, parent: int = 0, *_: Any) -> list[Any]:
     """Create an actor; bodies refuse occupied places."""
+    description = _description(description)
     type_id = description[1]
-    if type_id not in SPAWNABLE:
-        raise RpcError(f"the light simulator has no {type_id}")
     world = sim.world
+    if len(world.actors) >= MAX_ACTORS:
+        raise RpcError(f"unable to spawn actor: there are {MAX_ACTORS} already")
     if parent and parent not in world.actors:
         raise RpcError("unable to spawn actor: parent actor not found")
     place = _transform(transform)
@@ -52,19 +60,31 @@ def spawn(sim: Simulation, description: list[Any], transform: Any, parent: int =
         body = make_actor(0, description, place)
         if blocked_at_spawn(body, world.actors.values()):
             raise RpcError("Spawn failed because of collision at spawn position")
-    if type_id.startswith("sensor.camera."):
-        _check_camera(make_actor(0, description, place))
+    if type_id.startswith("sensor."):
+        instruments.check(_sensor(description, place))
     actor = world.add(description, place, parent)
     if isinstance(actor, Sensor) and type_id != STREAMLESS:
         sim.open_sensor(actor)
     return actor.wire()
 
 
-def _check_camera(camera: Actor) -> None:
-    assert isinstance(camera, Sensor)
-    width, height, fov = camera.width, camera.height, camera.fov_deg
-    if not (1 <= width <= _MAX_PIXELS and 1 <= height <= _MAX_PIXELS and 1 <= fov <= _MAX_FOV_DEG):
-        raise RpcError(f"camera of {width}x{height} pixels and {fov} degrees is not possible")
+def _description(row: list[Any]) -> list[Any]:
+    """ActorDescription of a blueprint of ours, with attribute values of sane length."""
+    uid, type_id, attributes = row
+    if type_id not in SPAWNABLE:
+        raise RpcError(f"the light simulator has no {str(type_id)[:100]}")
+    values = [(str(name), int(kind), str(value)) for name, kind, value in attributes]
+    if len(values) > MAX_ATTRIBUTES or any(
+        len(name) + len(value) > _LONGEST_VALUE for name, _, value in values
+    ):
+        raise RpcError(f"unable to spawn actor: attributes of {type_id} are too many or too long")
+    return [int(uid), type_id, [list(value) for value in values]]
+
+
+def _sensor(description: list[Any], place: Any) -> Sensor:
+    sensor = make_actor(0, description, place)
+    assert isinstance(sensor, Sensor)
+    return sensor
 
 
 def destroy(sim: Simulation, actor_id: int) -> bool:
@@ -84,9 +104,8 @@ def bounding_box(sim: Simulation, actor_id: int) -> list[Any]:
     """Box of an actor, also of one that was just destroyed."""
     if actor_id in sim.world.actors:
         return sim.world.actors[actor_id].box
-    if actor_id in sim.world.graves:
-        box: list[Any] = sim.world.graves[actor_id]
-        return box
+    if actor_id in sim.graves:
+        return sim.graves[actor_id]
     raise RpcError(f"actor {actor_id} not found")
 
 
@@ -105,13 +124,15 @@ def control_vehicle(sim: Simulation, actor_id: int, control: list[Any]) -> None:
 
 def control_ackermann(sim: Simulation, actor_id: int, control: list[Any]) -> None:
     """Wheel angle and speed set points."""
-    find(sim, actor_id, Vehicle).ackermann = _numbers(control, 5)
+    find(sim, actor_id, Vehicle).ackermann = numbers(control, 5)
 
 
 def control_walker(sim: Simulation, actor_id: int, control: list[Any]) -> None:
     """Direction, speed, jump."""
     direction, speed, jump = control
-    find(sim, actor_id, Walker).control = [_numbers(direction, 3), _numbers([speed], 1)[0], bool(jump)]
+    walker = find(sim, actor_id, Walker)
+    if not walker.dead:
+        walker.control = [numbers(direction, 3), numbers([speed], 1)[0], bool(jump)]
 
 
 def move(sim: Simulation, actor_id: int, transform: Any) -> None:
@@ -124,24 +145,24 @@ def move_walker(sim: Simulation, actor_id: int, transform: Any, speed: float) ->
     """Teleport a walker and give it a speed."""
     walker = find(sim, actor_id, Walker)
     walker.place(_transform(transform))
-    walker.control[1] = _numbers([speed], 1)[0]
+    walker.control[1] = numbers([speed], 1)[0]
 
 
 def locate(sim: Simulation, actor_id: int, location: Any) -> None:
     """Teleport without turning."""
     actor = find(sim, actor_id, Actor)
-    actor.place([_numbers(location, 3), [actor.pitch, actor.yaw, actor.roll]])
+    actor.place([numbers(location, 3), [actor.pitch, actor.yaw, actor.roll]])
     sim.world.changed.add(actor_id)
 
 
 def set_velocity(sim: Simulation, actor_id: int, velocity: Any) -> None:
     """World velocity from now on (vehicles) or for one tick (walkers)."""
-    physics.set_velocity(find(sim, actor_id, Mover), _numbers(velocity, 3))
+    physics.set_velocity(find(sim, actor_id, Mover), numbers(velocity, 3))
 
 
 def hold_velocity(sim: Simulation, actor_id: int, velocity: Any) -> None:
     """Constant velocity in the vehicle's frame, whatever the pedals say."""
-    find(sim, actor_id, Vehicle).constant_velocity = _numbers(velocity, 3)
+    find(sim, actor_id, Vehicle).constant_velocity = numbers(velocity, 3)
 
 
 def release_velocity(sim: Simulation, actor_id: int) -> None:
@@ -172,8 +193,14 @@ def set_lamps(sim: Simulation, actor_id: int, state: Any) -> None:
 
 
 def set_custom_physics(sim: Simulation, actor_id: int, row: list[Any]) -> None:
-    """Kept and echoed; the bicycle model does not use it."""
-    find(sim, actor_id, Vehicle).custom_physics = row
+    """Kept and echoed; the bicycle model does not use it, pushes (forces.py) use its mass."""
+    vehicle = find(sim, actor_id, Vehicle)
+    if len(row) != _PHYSICS_COLUMNS or len(msgpack.packb(row)) > _MAX_PHYSICS_BYTES:
+        raise RpcError(
+            f"physics control: {_PHYSICS_COLUMNS} fields expected, at most {_MAX_PHYSICS_BYTES} bytes"
+        )
+    numbers([part for part in row if not isinstance(part, list)], _PHYSICS_COLUMNS - 5)
+    vehicle.custom_physics = row
 
 
 # ---------------------------------------------------------------------- traffic lights
@@ -190,7 +217,7 @@ def light_time(state: int) -> Handler:
 
     def set_time(sim: Simulation, actor_id: int, seconds: float) -> None:
         controller = find(sim, actor_id, TrafficLight).controller
-        controller.times_s[state] = _numbers([seconds], 1)[0]
+        controller.times_s[state] = numbers([seconds], 1)[0]
         sim.world.changed.update(light.id for light in controller.lights)
 
     return set_time
@@ -218,8 +245,20 @@ def light_group(sim: Simulation, actor_id: int) -> list[int]:
 
 def light_boxes(sim: Simulation, actor_id: int) -> list[Any]:
     """Boxes of the light heads."""
-    light = find(sim, actor_id, TrafficLight)
-    return [[[light.x, light.y, light.z + 5], [0.3, 0.3, 0.6], [0.0, light.yaw, 0.0], actor_id]]
+    return [_head_box(find(sim, actor_id, TrafficLight))]
+
+
+def level_boxes(sim: Simulation, label: int) -> list[Any]:
+    """Boxes of what belongs to the map: light heads and signs; buildings and poles are not in OpenDRIVE."""
+    boxes = []
+    for actor in sim.world.actors.values():
+        if isinstance(actor, SignActor) and label in (actor.label, ANY_LABEL):
+            boxes.append(_head_box(actor))
+    return boxes
+
+
+def _head_box(sign: SignActor) -> list[Any]:
+    return [[sign.x, sign.y, sign.z + 5], [0.3, 0.3, 0.6], [0.0, sign.yaw, 0.0], sign.id]
 
 
 # ---------------------------------------------------------------------- answers about vehicles
@@ -255,7 +294,7 @@ def physics_control(sim: Simulation, actor_id: int) -> list[Any]:
         )
     torque = [[0.0, 500.0], [5000.0, 500.0]]
     curve = [list(point) for point in physics.STEERING_CURVE]
-    gears, mass, centre = [[2.85, 0.5, 0.65]], 1847.0, [0.0, 0.0, -0.2]
+    gears, mass, centre = [[2.85, 0.5, 0.65]], NOMINAL_KG, [0.0, 0.0, -0.2]
     return [
         torque,
         5000.0,

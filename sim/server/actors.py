@@ -5,11 +5,13 @@ from typing import Any
 
 import carla
 
-from sim.server.catalog import DEFAULT_VEHICLE, VEHICLES, HalfSize, VehicleType, half_size_of
+from sim.server.catalog import DEFAULT_VEHICLE, VEHICLES, VehicleType, half_size_of
+from sim.server.prop_sizes import HalfSize
 from sim.server.town import LaneStop, TransformRow
 from sim.server.wire import GREEN, RED
 
-_TAGS = {"vehicle": b"\x0e", "walker": b"\x0c", "traffic_light": b"\x07", "sign": b"\x08", "static": b"\x14"}
+_LABELS = {"vehicle": 14, "walker": 12, "traffic_light": 7, "sign": 8, "static": 20}  # CityObjectLabel
+_VEHICLE_LABELS = {"truck": 15, "bus": 16, "motorcycle": 18, "bicycle": 19}
 Description = list[Any]
 Vector = list[float]
 
@@ -23,6 +25,7 @@ class Actor:
         radius: Horizontal radius around the body [m].
         box: Wire bounding box [location, extent, rotation, id].
         sensors: Sensors attached to this actor.
+        collides: Does anything touch it?
     """
 
     kind = "static"
@@ -43,10 +46,17 @@ class Actor:
         self.box: list[Any] = [[0.0, 0.0, centre_z], extent, [0.0, 0.0, 0.0], actor_id]
         self.token = b""
         self.sensors: list[Sensor] = []
+        self.collides = True
+
+    @property
+    def label(self) -> int:
+        """CityObjectLabel of the body, 0 for things without one."""
+        return _LABELS.get(self.kind, 0)
 
     def wire(self) -> list[Any]:
         """Actor as sent to clients."""
-        return [self.id, self.parent, self.description, self.box, _TAGS.get(self.kind, b""), self.token]
+        tags = bytes([self.label]) if self.label else b""
+        return [self.id, self.parent, self.description, self.box, tags, self.token]
 
     def place(self, transform: TransformRow) -> None:
         """Teleport."""
@@ -63,6 +73,7 @@ class Mover(Actor):
     Attributes:
         physics, gravity: Switches that clients may turn off.
         target_velocity: One-tick velocity set by a client.
+        spin_dps: Additional turn rate [deg/s] for the next tick, set by a client.
         ground_at: Where the ground was last looked up; None forces a new look-up.
         waypoint: Lane below, None off the map.
     """
@@ -75,6 +86,7 @@ class Mover(Actor):
         self.speed = 0.0
         self.physics = self.gravity = True
         self.target_velocity: Vector | None = None
+        self.spin_dps = 0.0
         self.ground_at: tuple[float, float, float] | None = None
         self.waypoint: carla.Waypoint | None = None
 
@@ -116,9 +128,18 @@ class Vehicle(Mover):
         self.light_state = 0
         self.custom_physics: list[Any] | None = None
 
+    @property
+    def label(self) -> int:
+        """Label of the kind of vehicle."""
+        return _VEHICLE_LABELS.get(self.spec.base_type, _LABELS["vehicle"])
+
 
 class Walker(Mover):
-    """A pedestrian; `control` is the wire row [direction, speed, jump]. Its origin is the body centre."""
+    """A pedestrian; `control` is the wire row [direction, speed, jump]. Its origin is the body centre.
+
+    Attributes:
+        dead: It stays where it is, whatever its control says.
+    """
 
     kind = "walker"
 
@@ -127,6 +148,7 @@ class Walker(Mover):
     ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.control: list[Any] = [[1.0, 0.0, 0.0], 0.0, False]
+        self.dead = False
 
 
 class Sensor(Actor):
@@ -137,6 +159,7 @@ class Sensor(Actor):
         period_s: Least time between two measurements, 0 = every tick.
         last_s: Simulation time of the last measurement.
         width, height, fov_deg: Image size and horizontal field of view of cameras.
+        turned_deg: How far a spinning sensor has turned within its field of view.
     """
 
     kind = "sensor"
@@ -152,6 +175,14 @@ class Sensor(Actor):
         self.width = int(self.attributes.get("image_size_x", 0))
         self.height = int(self.attributes.get("image_size_y", 0))
         self.fov_deg = float(self.attributes.get("fov", 90))
+        self.turned_deg = 0.0
+
+    def number(self, name: str) -> float:
+        """An attribute as a finite number, 0 without it; ValueError if it is none."""
+        value = float(self.attributes.get(name) or 0)
+        if not math.isfinite(value):
+            raise ValueError(f"{self.type_id}: attribute {name} is {value}")
+        return value
 
 
 class SignActor(Actor):
@@ -171,11 +202,21 @@ class TrafficLight(SignActor):
     ) -> None:
         super().__init__(actor_id, description, transform, parent)
         self.state = RED
-        self.frozen = False
+        self._frozen = False
         self.controller: Controller = Controller([])
         self.group: LightGroup = LightGroup([])
         self.pole = 0
         self.stops: tuple[LaneStop, ...] = ()
+
+    @property
+    def frozen(self) -> bool:
+        """Has a client stopped this light, and with it the cycle of its junction?"""
+        return self._frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self._frozen = frozen
+        self.group.held = any(light.frozen for light in self.group.lights)
 
 
 class Controller:
@@ -189,11 +230,13 @@ class Controller:
 
 
 class LightGroup:
-    """Controllers of one junction, of which one at a time leaves red."""
+    """Controllers of one junction, of which one at a time leaves red; one frozen light holds them all."""
 
     def __init__(self, controllers: list[Controller]) -> None:
         self.controllers = controllers
+        self.lights = tuple(light for controller in controllers for light in controller.lights)
         self.active = 0
+        self.held = False
 
 
 class Other(Actor):

@@ -3,24 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sim.server.catalog import COLOURS, FIXED_COLOUR, PROPS, VEHICLES, WALKER_COUNT
+from sim.server.catalog import COLOURS, FIXED_COLOUR, VEHICLES, WALKER_COUNT
+from sim.server.prop_sizes import PROPS, HalfSize
+from sim.server.sensor_blueprints import sensor_attributes
 
 BOOL, INT, FLOAT, STRING, COLOUR = range(1, 6)
 Attribute = list[Any]
 CHILDREN = (9, 10, 11, 12, 13, 14, 48, 49)
-LENS = {
-    "lens_circle_multiplier": "0.0",
-    "lens_circle_falloff": "5.0",
-    "lens_k": "-1.0",
-    "lens_kcube": "0.0",
-    "lens_x_size": "0.08",
-    "lens_y_size": "0.08",
-    "chromatic_aberration_intensity": "0.0",
-    "chromatic_aberration_offset": "0.0",
-    "gamma": "2.2",
-    "motion_blur_intensity": "0.45",
-    "exposure_compensation": "0.0",
-}
+_SIZE_WORDS = ((0.3, "tiny"), (0.8, "small"), (1.8, "medium"))
 
 
 def _attr(name: str, kind: int, value: str, recommended: Sequence[str] = ()) -> Attribute:
@@ -74,10 +64,16 @@ def _walkers() -> dict[str, list[Attribute]]:
     }
 
 
+def _size_word(half_size: HalfSize) -> str:
+    """CARLA's words for the longest side of a prop."""
+    longest = 2 * max(half_size)
+    return next((word for limit, word in _SIZE_WORDS if longest < limit), "big")
+
+
 def _props() -> dict[str, list[Attribute]]:
     props = {
-        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, "medium")]
-        for name in PROPS
+        f"static.prop.{name}": [_attr("role_name", STRING, "prop"), _fixed("size", STRING, _size_word(size))]
+        for name, size in PROPS.items()
     }
     props["static.prop.mesh"] = [
         _attr("mesh_path", STRING, ""),
@@ -93,33 +89,10 @@ def _props() -> dict[str, list[Attribute]]:
     return props
 
 
-def _sensors() -> dict[str, list[Attribute]]:
-    role, tick, seed = (
-        _attr("role_name", STRING, "front"),
-        _attr("sensor_tick", FLOAT, "0.0"),
-        _attr("noise_seed", INT, "0"),
-    )
-    camera = [
-        role,
-        _attr("fov", FLOAT, "90.0"),
-        _attr("image_size_x", INT, "800"),
-        _attr("image_size_y", INT, "600"),
-        tick,
-        *(_attr(name, FLOAT, value) for name, value in LENS.items()),
-    ]
-    out: dict[str, list[Attribute]] = {"sensor.camera.rgb": camera}
-    imu = [f"noise_{s}_{k}_{x}" for s in ("accel", "gyro") for k in ("stddev", "bias") for x in "xyz"]
-    out["sensor.other.imu"] = [role, tick, seed, *(_attr(name, FLOAT, "0.0") for name in imu)]
-    gnss = [f"noise_{a}_{k}" for a in ("alt", "lat", "lon") for k in ("stddev", "bias")]
-    out["sensor.other.gnss"] = [role, tick, seed, *(_attr(name, FLOAT, "0.0") for name in gnss)]
-    out |= {f"sensor.other.{name}": [role] for name in ("collision", "lane_invasion")}
-    return out
-
-
 def definitions() -> list[list[Any]]:
     """ActorDefinition rows [uid, id, tags, attributes] of everything that can be spawned."""
     controller = {"controller.ai.walker": [_attr("role_name", STRING, "")]}
-    library = _vehicles() | _walkers() | controller | _props() | _sensors()
+    library = _vehicles() | _walkers() | controller | _props() | sensor_attributes()
     return [[uid, i, ",".join(i.split(".")), attrs] for uid, (i, attrs) in enumerate(library.items(), 1)]
 
 

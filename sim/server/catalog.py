@@ -1,8 +1,13 @@
-"""Sizes and filter attributes of the road users and props that can be spawned (half sizes in metres)."""
+"""Sizes and filter attributes of the road users that can be spawned (half sizes in metres).
+
+Source of the sizes: the boxes that a CARLA 0.9.16 server reports for its own blueprints, see prop_sizes.py.
+Four cars and vans (charger_2020, coupe_2020, micra, t2_2021) are up to 0.11 m wider here on each side, and
+children have the size of adults, because the shipped base model learned from pictures of them.
+"""
 
 from dataclasses import dataclass
 
-HalfSize = tuple[float, float, float]
+from sim.server.prop_sizes import DEFAULT_PARKED_CAR, DEFAULT_PROP, PARKED_CARS, PROPS, HalfSize
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ VEHICLES = {
         (2.4871, 1.0192, 0.7711), special_type="emergency", has_lights=True
     ),
     "vehicle.dodge.charger_police_2020": VehicleType(
-        (2.6187, 1.0485, 0.8191), special_type="emergency", generation=2, has_lights=True, has_doors=True
+        (2.6188, 0.9649, 0.8192), special_type="emergency", generation=2, has_lights=True, has_doors=True
     ),
     "vehicle.ford.crown": VehicleType(
         (2.6828, 0.9006, 0.788), special_type="taxi", generation=2, has_lights=True, has_doors=True
@@ -69,7 +74,7 @@ VEHICLES = {
         (2.6013, 1.3134, 1.2337), base_type="truck", has_lights=True
     ),
     "vehicle.carlamotors.european_hgv": VehicleType(
-        (3.9608, 1.4472, 1.7333), base_type="truck", generation=2, has_lights=True
+        (3.9679, 1.4455, 1.731), base_type="truck", generation=2, has_lights=True
     ),
     "vehicle.carlamotors.firetruck": VehicleType(
         (4.234, 1.4455, 1.9137),
@@ -83,7 +88,7 @@ VEHICLES = {
         (3.1368, 1.1946, 1.0493), base_type="truck", special_type="electric"
     ),
     "vehicle.ford.ambulance": VehicleType(
-        (3.1784, 1.1756, 1.215),
+        (3.1828, 1.1756, 1.2157),
         base_type="van",
         special_type="emergency",
         generation=2,
@@ -101,20 +106,20 @@ VEHICLES = {
         (5.1364, 1.9721, 2.1264), base_type="bus", generation=2, has_lights=True, has_doors=True
     ),
     "vehicle.harley-davidson.low_rider": VehicleType(
-        (1.1775, 0.3817, 0.6382), wheels=2, base_type="motorcycle"
+        (1.1751, 0.3831, 0.8247), wheels=2, base_type="motorcycle"
     ),
     "vehicle.kawasaki.ninja": VehicleType(
-        (1.0166, 0.4012, 0.5727), wheels=2, base_type="motorcycle", has_lights=True
+        (1.0218, 0.3985, 0.7616), wheels=2, base_type="motorcycle", has_lights=True
     ),
     "vehicle.vespa.zx125": VehicleType(
-        (0.9023, 0.4354, 0.6177), wheels=2, base_type="motorcycle", has_lights=True
+        (0.9086, 0.433, 0.795), wheels=2, base_type="motorcycle", has_lights=True
     ),
     "vehicle.yamaha.yzf": VehicleType(
-        (1.1047, 0.4336, 0.6267), wheels=2, base_type="motorcycle", has_lights=True
+        (1.0954, 0.433, 0.7652), wheels=2, base_type="motorcycle", has_lights=True
     ),
-    "vehicle.bh.crossbike": VehicleType((0.7436, 0.4296, 0.5397), wheels=2, base_type="bicycle"),
-    "vehicle.diamondback.century": VehicleType((0.8214, 0.1868, 0.5979), wheels=2, base_type="bicycle"),
-    "vehicle.gazelle.omafiets": VehicleType((0.9177, 0.1645, 0.5898), wheels=2, base_type="bicycle"),
+    "vehicle.bh.crossbike": VehicleType((0.7547, 0.433, 0.8062), wheels=2, base_type="bicycle"),
+    "vehicle.diamondback.century": VehicleType((0.8281, 0.2912, 0.8099), wheels=2, base_type="bicycle"),
+    "vehicle.gazelle.omafiets": VehicleType((0.9217, 0.3295, 0.8879), wheels=2, base_type="bicycle"),
 }
 DEFAULT_VEHICLE = "vehicle.tesla.model3"
 FIXED_COLOUR = (
@@ -127,45 +132,6 @@ COLOURS = ("180,180,180", "17,37,103", "137,0,0", "0,0,0", "255,255,255")
 WALKER_HALF_SIZE: HalfSize = (0.19, 0.19, 0.93)
 WALKER_COUNT = 52
 
-PROPS: dict[str, HalfSize] = {
-    "streetbarrier": (0.6, 0.19, 0.5),
-    "constructioncone": (0.17, 0.17, 0.29),
-    "trafficcone01": (0.43, 0.43, 0.6),
-    "trafficcone02": (0.2, 0.2, 0.3),
-    "trafficwarning": (1.4, 1.18, 1.8),
-    "warningconstruction": (1.0, 0.2, 0.9),
-    "warningaccident": (1.0, 0.2, 0.9),
-    "dirtdebris01": (0.96, 1.1, 0.03),
-    "dirtdebris02": (1.9, 2.0, 0.03),
-    "dirtdebris03": (1.9, 2.0, 0.03),
-    "container": (1.0, 0.95, 1.1),
-    "vendingmachine": (0.5, 0.5, 1.0),
-    "busstop": (1.9, 0.9, 1.4),
-    "barrel": (0.3, 0.3, 0.45),
-    "box01": (0.3, 0.3, 0.3),
-    "box02": (0.3, 0.3, 0.3),
-    "creasedbox01": (0.3, 0.3, 0.2),
-    "shoppingcart": (0.5, 0.3, 0.5),
-    "kiosk_01": (1.0, 1.0, 1.3),
-    "bin": (0.3, 0.3, 0.5),
-    "advertisement": (0.6, 0.1, 1.2),
-    "fountain": (2.0, 2.0, 1.0),
-    "ironplank": (0.6, 0.8, 0.02),
-    "chainbarrier": (0.75, 0.1, 0.4),
-}
-DEFAULT_PROP: HalfSize = (0.3, 0.3, 0.3)
-MESH_SIZES: dict[str, HalfSize] = {
-    "Charger": (2.5, 1.05, 0.77),
-    "TeslaM3": (2.4, 1.08, 0.74),
-    "MercedesCCC": (2.34, 1.0, 0.72),
-    "Mini": (2.28, 1.05, 0.88),
-    "Lincoln": (2.45, 0.92, 0.75),
-    "FordCrown": (2.68, 0.9, 0.79),
-    "NissanPatrol": (2.78, 1.07, 1.02),
-    "VolkswagenT2": (2.22, 0.94, 0.99),
-}
-DEFAULT_MESH: HalfSize = (2.3, 1.0, 0.75)
-
 
 def half_size_of(type_id: str, mesh_path: str = "") -> HalfSize | None:
     """Half size (x, y, z) [m] of a spawnable type; None for things without a body (sensors, controllers)."""
@@ -175,7 +141,7 @@ def half_size_of(type_id: str, mesh_path: str = "") -> HalfSize | None:
     if kind == "walker":
         return WALKER_HALF_SIZE
     if type_id == "static.prop.mesh":
-        return next((size for key, size in MESH_SIZES.items() if key in mesh_path), DEFAULT_MESH)
+        return next((size for key, size in PARKED_CARS.items() if key in mesh_path), DEFAULT_PARKED_CAR)
     if type_id.startswith("static.prop."):
         return PROPS.get(type_id.removeprefix("static.prop."), DEFAULT_PROP)
     return None

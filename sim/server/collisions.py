@@ -9,7 +9,7 @@ from sim.server.actors import Actor, Mover, Vehicle, Walker
 
 _CELL_M = 12.0
 _LEVEL_M = 2.5  # bodies further apart in height do not touch (bridges)
-_FLAT_M = 0.05  # props thinner than this are debris that one drives over
+_FLAT_M = 0.1  # bodies of less than this half height are debris that one drives over
 _DEEPEST_PUSH_M = 0.6
 _MOMENTUM_SHARE = 0.4
 _DENSITY_KGPM3 = 120.0
@@ -81,7 +81,8 @@ def blocked_at_spawn(actor: Actor, others: Iterable[Actor]) -> bool:
     """Would this new body overlap an existing one?"""
     return any(
         other.half_size is not None
-        and other.half_size[2] > 0.1
+        and other.half_size[2] > _FLAT_M
+        and other.collides
         and _close(actor, other)
         and separation(actor, pose_of(actor), other, pose_of(other)) is not None
         for other in others
@@ -101,10 +102,12 @@ def resolve(moved: list[tuple[Mover, Pose]], actors: Iterable[Actor]) -> list[Co
         return []
     grid: dict[tuple[int, int], list[Actor]] = defaultdict(list)
     for actor in actors:
-        if actor.half_size is not None and actor.half_size[2] > _FLAT_M:
+        if actor.half_size is not None and actor.half_size[2] > _FLAT_M and actor.collides:
             grid[int(actor.x // _CELL_M), int(actor.y // _CELL_M)].append(actor)
     contacts: dict[tuple[int, int], Contact] = {}
     for mover, before in moved:
+        if not mover.collides:
+            continue
         column, row = int(mover.x // _CELL_M), int(mover.y // _CELL_M)
         for i in (-1, 0, 1):
             for j in (-1, 0, 1):

@@ -3,9 +3,10 @@
 from typing import Any
 
 from sim.server import actor_calls as calls
+from sim.server import forces
 from sim.server.actor_calls import Handler
 from sim.server.simulation import Simulation
-from sim.server.wire import RpcError, error, ok
+from sim.server.wire import BAD_ARGUMENTS, LONGEST_REASON, RpcError, error, ok
 
 _SPAWN, _DESTROY, _CONSOLE = 0, 1, 20
 _HANDLERS: dict[int, Handler] = {
@@ -16,15 +17,18 @@ _HANDLERS: dict[int, Handler] = {
     6: calls.move,
     7: calls.move_walker,
     8: calls.set_velocity,
+    9: forces.set_turn_rate,
+    10: forces.add_impulse,
+    11: forces.add_force,
+    12: forces.add_angular_impulse,
+    13: forces.add_torque,
     14: calls.set_physics,
     15: calls.set_gravity,
     18: calls.set_lamps,
     19: calls.locate,
     21: calls.set_light,
 }
-# Without effect: turn rate, impulse, force, angular impulse and torque (the bicycle model has no forces),
-# autopilot (the client's TrafficManager does it) and the debug overlay.
-_IGNORED = (9, 10, 11, 12, 13, 16, 17)
+_IGNORED = (16, 17)  # autopilot (the client's TrafficManager does it) and the debug overlay
 
 
 def run_batch(sim: Simulation, commands: list[Any], do_tick: bool) -> list[Any]:
@@ -40,7 +44,18 @@ def _answer(sim: Simulation, command: Any) -> list[Any]:
         reply: list[Any] = ok(_run(sim, command))
     except RpcError as problem:
         reply = error(str(problem))
+    except BAD_ARGUMENTS as problem:
+        reply = error(f"bad command ({str(problem)[:LONGEST_REASON]})")
     return reply
+
+
+def _of_new_actor(command: Any, actor_id: int) -> Any:
+    """The command with the new actor's id where it names the actor to come, id 0."""
+    ((index, body),) = command
+    if index == _SPAWN:
+        parent = [True, actor_id] if body[2][0] and body[2][1] == 0 else body[2]
+        return [[index, [*body[:2], parent, *body[3:]]]]
+    return [[index, [body[0] or actor_id, *body[1:]]]]
 
 
 def _run(sim: Simulation, command: Any) -> int:
@@ -49,8 +64,7 @@ def _run(sim: Simulation, command: Any) -> int:
         description, transform, parent, _, _, then = body
         actor_id: int = calls.spawn(sim, description, transform, parent[1] if parent[0] else 0)[0]
         for following in then:
-            following[0][1][0] = actor_id
-            _run(sim, following)
+            _run(sim, _of_new_actor(following, actor_id))
         return actor_id
     if index == _DESTROY:
         calls.destroy(sim, body[0])

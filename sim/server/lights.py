@@ -31,16 +31,16 @@ def reset(group: LightGroup) -> None:
 
 
 def step(groups: Iterable[LightGroup], dt: float) -> list[TrafficLight]:
-    """Advance all cycles (green, yellow, red, next controller); returns the lights to send anew."""
+    """Advance all cycles (green, yellow, red, next controller); returns lights that show something new."""
     changed = []
     for group in groups:
         controller = group.controllers[group.active]
-        if any(light.frozen for other in group.controllers for light in other.lights):
+        if group.held:
             continue
         controller.elapsed_s += dt
-        changed += controller.lights
         if controller.elapsed_s < controller.times_s[controller.state] - 1e-9:
             continue
+        changed += controller.lights
         if controller.state == GREEN:
             _show(controller, YELLOW)
         elif controller.state == YELLOW:

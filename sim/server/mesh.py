@@ -8,10 +8,10 @@ import numpy as np
 
 from drive.contracts import F64
 from drive.viz.figures import Colour, box, place
-from drive.viz.painter import Layer, Quads, concatenate
+from drive.viz.quads import Layer, Quads, Tag, concatenate
 from sim.server.road_geometry import Lane, LaneSection, Road, RoadMark, polynomial, read_road
 
-VERSION = 2  # part of the cache key: raise it when the picture of a town changes
+VERSION = 3  # part of the cache key: raise it when the quads of a town change
 
 _COLOURS: dict[str, Colour] = {
     "driving": (74, 74, 78),
@@ -31,6 +31,15 @@ _VERGE, _KERB, _WHITE, _YELLOW, _CROSSWALK = (
     (226, 178, 52),
     (224, 224, 220),
 )
+_TAGS = {
+    "driving": Tag.ROADS,
+    "bidirectional": Tag.ROADS,
+    "parking": Tag.ROADS,
+    "biking": Tag.ROADS,
+    "shoulder": Tag.ROADS,
+    "sidewalk": Tag.SIDEWALKS,
+    "border": Tag.GROUND,
+}
 _LAYERS = {
     "sidewalk": Layer.SIDEWALK,
     "shoulder": Layer.SHOULDER,
@@ -72,18 +81,19 @@ class _Builder:
     def __init__(self) -> None:
         self.parts: list[Quads] = []
 
-    def flat(self, corners: F64, colour: Colour, layer: Layer) -> None:
+    def flat(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
         if not len(corners):
             return
         diagonal_a, diagonal_b = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
         down = diagonal_a[:, 0] * diagonal_b[:, 1] - diagonal_a[:, 1] * diagonal_b[:, 0] < 0
         corners = np.where(down[:, None, None], corners[:, ::-1], corners)
-        self.facing(corners, colour, layer)
+        self.facing(corners, colour, layer, tag)
 
-    def facing(self, corners: F64, colour: Colour, layer: Layer) -> None:
+    def facing(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
         n = len(corners)
         colours = np.tile(np.array(colour, np.uint8), (n, 1))
-        self.parts.append(Quads(corners.astype(np.float32), colours, np.full(n, layer, np.uint8)))
+        layers, tags = np.full(n, layer, np.uint8), np.full(n, tag, np.uint8)
+        self.parts.append(Quads(corners.astype(np.float32), colours, layers, tags))
 
 
 def build_mesh(xodr: str) -> Quads:
@@ -161,7 +171,7 @@ def _section(road: Road, section: LaneSection, out: _Builder) -> _Edge:
         if not road.in_junction:
             near = _raised(road.points(s, border), _LIFT_M[Layer.VERGE])
             far = _raised(road.points(s, border + side * _VERGE_M), _LIFT_M[Layer.VERGE] - _VERGE_DROP_M)
-            out.flat(_strip(near, far), _VERGE, Layer.VERGE)
+            out.flat(_strip(near, far), _VERGE, Layer.VERGE, Tag.TERRAIN)
     if 0 in section.lanes:
         _markings(road, section, s, centre, section.lanes[0].marks, 1, out)
     return _Edge(road, s, outer[1], outer[-1])
@@ -179,12 +189,13 @@ def _lane(
 ) -> Layer:
     layer = _LAYERS.get(lane.kind, Layer.TERRAIN)
     near, far = _raised(road.points(s, inner), _LIFT_M[layer]), _raised(road.points(s, outer), _LIFT_M[layer])
-    out.flat(_strip(near, far), _COLOURS.get(lane.kind, _COLOURS["none"]), layer)
+    colour, tag = _COLOURS.get(lane.kind, _COLOURS["none"]), _TAGS.get(lane.kind, Tag.TERRAIN)
+    out.flat(_strip(near, far), colour, layer, tag)
     if layer == Layer.SIDEWALK and inner_layer not in (None, Layer.SIDEWALK):
         low = _raised(near, -_KERB_M)
-        out.facing(_strip(low, near) if side == 1 else _strip(near, low), _KERB, Layer.KERB)
+        out.facing(_strip(low, near) if side == 1 else _strip(near, low), _KERB, Layer.KERB, Tag.SIDEWALKS)
         edge = _raised(road.points(s, inner + side * _KERB_EDGE_M), _LIFT_M[layer] + 0.004)
-        out.flat(_strip(near, edge), _KERB, Layer.CROSSWALK)
+        out.flat(_strip(near, edge), _KERB, Layer.CROSSWALK, Tag.SIDEWALKS)
     return layer
 
 
@@ -204,7 +215,7 @@ def _markings(
                 at = np.interp(stations, s, t) + shift
                 left = _raised(road.points(stations, at + _MARK_HALF_M), _LIFT_M[Layer.MARKING])
                 right = _raised(road.points(stations, at - _MARK_HALF_M), _LIFT_M[Layer.MARKING])
-                out.flat(_strip(right, left), colour, Layer.MARKING)
+                out.flat(_strip(right, left), colour, Layer.MARKING, Tag.ROAD_LINES)
 
 
 def _within(s: F64, start: float, end: float) -> F64:
@@ -254,7 +265,7 @@ def _stop_line(centre: F64, heading: float, width: float, length: float, out: _B
         middle - along + across,
         middle - along - across,
     ]
-    out.flat(np.array([corners]), _WHITE, Layer.MARKING)
+    out.flat(np.array([corners]), _WHITE, Layer.MARKING, Tag.ROAD_LINES)
 
 
 def _crosswalk(centre: F64, road_heading: float, heading: float, corners: F64, out: _Builder) -> None:
@@ -269,7 +280,7 @@ def _crosswalk(centre: F64, road_heading: float, heading: float, corners: F64, o
     angle = road_heading + heading
     rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     world = np.concatenate([stripes @ rotation.T, np.zeros((n, 4, 1))], -1) + centre
-    out.flat(_raised(world, _LIFT_M[Layer.CROSSWALK]), _CROSSWALK, Layer.CROSSWALK)
+    out.flat(_raised(world, _LIFT_M[Layer.CROSSWALK]), _CROSSWALK, Layer.CROSSWALK, Tag.ROAD_LINES)
 
 
 def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
@@ -314,8 +325,8 @@ def _highest_nearby(surface: F64) -> dict[tuple[int, int], float]:
 
 
 def _house(half_x: float, half_y: float, height: float, colour: Colour) -> Quads:
-    parts = [box((0, 0, 0), (half_x, half_y), height, colour)]
+    parts = [box((0, 0, 0), (half_x, half_y), height, colour, Tag.BUILDINGS)]
     for floor in np.arange(3.0, height - 2.5, 3.2):
-        band = box((0, 0, float(floor)), (half_x + 0.06, half_y + 0.06), 1.3, _WINDOWS)
-        parts.append(Quads(band.corners[:4], band.colour[:4], band.layer[:4]))
+        band = box((0, 0, float(floor)), (half_x + 0.06, half_y + 0.06), 1.3, _WINDOWS, Tag.BUILDINGS)
+        parts.append(band.take(np.arange(4)))
     return concatenate(parts)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from drive.files import write_atomic
-from drive.viz.painter import Quads
+from drive.viz.quads import Quads
 from sim.server.mesh import VERSION, build_mesh
 from sim.server.town import Town
 
@@ -26,11 +26,11 @@ def town_mesh(town: Town) -> Quads:
     path = cache_folder() / "meshes" / f"{town.name}-{digest}.npz"
     try:
         with np.load(io.BytesIO(path.read_bytes())) as data:
-            return Quads(data["corners"], data["colour"], data["layer"])
+            return Quads(data["corners"], data["colour"], data["layer"], data["tag"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         quads = build_mesh(town.xodr)
     buffer = io.BytesIO()
-    np.savez(buffer, corners=quads.corners, colour=quads.colour, layer=quads.layer)
+    np.savez(buffer, corners=quads.corners, colour=quads.colour, layer=quads.layer, tag=quads.tag)
     try:
         write_atomic(path, buffer.getvalue())
     except OSError as error:

@@ -1,6 +1,7 @@
 """Motion of vehicles (dynamic bicycle with tyre, engine and pedal limits) and walkers; CARLA frame."""
 
 import math
+from functools import lru_cache
 
 from sim import vehicle_response as response
 from sim.server.actors import Mover, Vehicle, Walker
@@ -15,22 +16,31 @@ GRAVITY_MPS2 = 9.81
 FRICTION_FRONT, FRICTION_REAR = 0.95, 1.15  # the front slides first: a car that plows, and never spins
 CORNERING_FRONT_1PRAD, CORNERING_REAR_1PRAD = 15.0, 16.5  # force over load per slip angle: mild understeer
 LEAST_LATERAL_SHARE = 0.3  # of the grip, whatever braking takes
-_ENGINE_SHARE = {
-    "van": 0.75,
-    "truck": 0.5,
-    "bus": 0.5,
-    "bicycle": 0.35,
-}  # of the default ego's; not published
+# Share of the default ego's engine; none is published, these follow weight and use.
+_ENGINE_SHARE = {"van": 0.75, "truck": 0.5, "bus": 0.5, "bicycle": 0.35}
+
+
+@lru_cache
+def _axles_m(half_length_m: float) -> tuple[float, float]:
+    """(distance between the axles, from the rear axle forward to the vehicle centre)."""
+    base = max(0.9, 1.17 * half_length_m)
+    return base, 0.49 * base
 
 
 def wheelbase_m(vehicle: Vehicle) -> float:
     """Distance between the axles, about 58 % of the length (2.86 m for the Lincoln MKZ)."""
-    return max(0.9, 1.17 * vehicle.body[0])
+    return _axles_m(vehicle.body[0])[0]
 
 
 def rear_axle_m(vehicle: Vehicle) -> float:
     """Distance from the rear axle forward to the vehicle centre (1.40 m for the Lincoln MKZ)."""
-    return 0.49 * wheelbase_m(vehicle)
+    return _axles_m(vehicle.body[0])[1]
+
+
+@lru_cache
+def _lag_share(dt: float, lag_s: float) -> float:
+    """Share of the way to its target that a first-order lag goes in dt seconds."""
+    return 1.0 - math.exp(-dt / lag_s)
 
 
 def drive(vehicle: Vehicle, dt: float) -> None:
@@ -60,8 +70,8 @@ def _slip(vehicle: Vehicle, dt: float) -> tuple[float, float]:
     linearised at the present slip (secant) and solved implicitly, which holds at any speed and step: the
     slower, the closer to the kinematic bicycle, which is its limit at standstill.
     """
-    rear = rear_axle_m(vehicle)
-    front = wheelbase_m(vehicle) - rear
+    base, rear = _axles_m(vehicle.body[0])
+    front = base - rear
     speed, side, turn = vehicle.speed, vehicle.side, math.radians(vehicle.wz)
     pace = max(abs(speed), 0.05)
     wheel = math.tan(vehicle.wheel_rad) * speed
@@ -70,7 +80,7 @@ def _slip(vehicle: Vehicle, dt: float) -> tuple[float, float]:
         CORNERING_FRONT_1PRAD, (side + front * turn - wheel) / pace, FRICTION_FRONT * left
     )
     stiff_rear = _stiffness(CORNERING_REAR_1PRAD, (side - rear * turn) / pace, FRICTION_REAR * left)
-    share = dt * GRAVITY_MPS2 / (pace * (front + rear))
+    share = dt * GRAVITY_MPS2 / (pace * base)
     a, b = share * rear * stiff_front, share * front * stiff_rear  # each axle carries its share of the weight
     spin = 1.0 / (front * rear)  # mass over yaw inertia: as if the mass were split between the axles
     m11, m12 = 1.0 + a + b, dt * speed + a * front - b * rear
@@ -113,7 +123,7 @@ def _next_speed(vehicle: Vehicle, dt: float) -> float:
         vehicle.accel = 0.0
         return vehicle.constant_velocity[0]
     speed = vehicle.speed
-    lag = 1.0 - math.exp(-dt / PEDAL_LAG_S)
+    lag = _lag_share(dt, PEDAL_LAG_S)
     if vehicle.ackermann is not None:
         wanted = max(-response.BRAKE_MPS2, min(4.0, (vehicle.ackermann[2] - speed) / max(dt, 0.3)))
         vehicle.accel += (wanted - vehicle.accel) * lag
@@ -137,13 +147,9 @@ def _next_speed(vehicle: Vehicle, dt: float) -> float:
 
 
 def _turn_wheels(vehicle: Vehicle, steer: float, dt: float) -> None:
-    target = (
-        max(-1.0, min(1.0, steer))
-        * _steering_share(abs(vehicle.speed) * 3.6)
-        * MAX_WHEEL_RAD
-        * response.WHEEL_SHARE
-    )
-    change = (target - vehicle.wheel_rad) * (1.0 - math.exp(-dt / STEERING_LAG_S))
+    share = _steering_share(abs(vehicle.speed) * 3.6) * response.WHEEL_SHARE
+    target = max(-1.0, min(1.0, steer)) * share * MAX_WHEEL_RAD
+    change = (target - vehicle.wheel_rad) * _lag_share(dt, STEERING_LAG_S)
     most = STEERING_RATE_RADPS * dt
     vehicle.wheel_rad += max(-most, min(most, change))
 
@@ -184,3 +190,10 @@ def set_velocity(mover: Mover, velocity: list[float]) -> None:
         yaw = math.radians(mover.yaw)
         mover.speed = velocity[0] * math.cos(yaw) + velocity[1] * math.sin(yaw)
         mover.accel = mover.side = 0.0
+
+
+def spin(mover: Mover, dt: float) -> None:
+    """Turn a mover about its middle for one tick, on top of its own motion."""
+    mover.wz += mover.spin_dps
+    mover.yaw = (mover.yaw + mover.spin_dps * dt + 180) % 360 - 180
+    mover.spin_dps, mover.ground_at = 0.0, None

@@ -2,27 +2,35 @@
 
 import logging
 import math
-import struct
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-import carla
-
 from drive.contracts import UserError
 from sim.server import actor_calls as calls
-from sim.server.actor_calls import Handler
+from sim.server import forces, raycast
+from sim.server.actor_calls import Handler, numbers
 from sim.server.blueprints import definitions
 from sim.server.commands import run_batch
 from sim.server.opendrive import available_towns
 from sim.server.sensors import GRAVITY_MPS2
 from sim.server.simulation import Simulation
-from sim.server.wire import EPISODE_STREAM, VERSION, VOID, RpcError, error, error_void, ok, token
+from sim.server.wire import (
+    BAD_ARGUMENTS,
+    EPISODE_STREAM,
+    LONGEST_REASON,
+    VERSION,
+    VOID,
+    RpcError,
+    error,
+    error_void,
+    ok,
+    token,
+)
 
 log = logging.getLogger(__name__)
-BAD_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, OverflowError, struct.error)
 TICK = "tick_cue"
-LONGEST_REASON = 500
+NO_RECORDER = "the light simulator records nothing on the server; record drives on the client's side"
 
 
 class Wrap(Enum):
@@ -33,14 +41,13 @@ class Wrap(Enum):
     RAW = "raw"
 
 
-def _project(sim: Simulation, location: list[float], direction: list[float], distance: float) -> list[Any]:
-    """Point of the road surface straight below, if the ray reaches it."""
-    waypoint = sim.world.town.map.get_waypoint(carla.Location(*location), True, carla.LaneType.Any)
-    if waypoint is not None and direction[2] < 0:
-        z = waypoint.transform.location.z
-        if -0.1 <= location[2] - z <= distance:
-            return [True, [[location[0], location[1], z], 1]]
-    return [False, [[0.0, 0.0, 0.0], 0]]
+def _project(sim: Simulation, location: Any, direction: Any, distance: float) -> list[Any]:
+    hit = raycast.project(sim.world, numbers(location, 3), numbers(direction, 3), numbers([distance], 1)[0])
+    return [False, [[0.0, 0.0, 0.0], 0]] if hit is None else [True, hit]
+
+
+def _cast(sim: Simulation, start: Any, end: Any) -> list[Any]:
+    return raycast.cast(sim.world, numbers(start, 3), numbers(end, 3))
 
 
 def _set_weather(sim: Simulation, weather: list[float]) -> None:
@@ -78,7 +85,18 @@ def _episode(sim: Simulation) -> list[Any]:
     return [sim.world.episode_id, [token(EPISODE_STREAM, sim.stream_port)]]
 
 
+def _no_recorder(sim: Simulation, *_: Any) -> str:
+    return NO_RECORDER
+
+
 _BLUEPRINTS = definitions()
+_RECORDER = (
+    "start_recorder",
+    "show_recorder_file_info",
+    "show_recorder_collisions",
+    "show_recorder_actors_blocked",
+    "replay_file",
+)
 _VALUES: dict[str, Handler] = {
     "version": lambda sim: VERSION,
     "get_episode_info": _episode,
@@ -115,12 +133,14 @@ _VALUES: dict[str, Handler] = {
     "query_lights_state": _empty,
     "update_lights_state": lambda sim, *_: True,
     "update_day_night_cycle": lambda sim, *_: True,
-    "get_all_level_BBs": _empty,
+    "get_all_level_BBs": calls.level_boxes,
     "get_environment_objects": _empty,
     "get_names_of_all_objects": _empty,
-    "cast_ray": _empty,
+    "cast_ray": _cast,
     "project_point": _project,
     "get_navigation_mesh": lambda sim: b"",
+    "get_wheel_pitch_angle": lambda sim, actor_id, wheel: 0.0,
+    **dict.fromkeys(_RECORDER, _no_recorder),
     "get_imui_gravity": lambda sim: GRAVITY_MPS2,
     "is_sensor_enabled_for_ros": lambda sim, stream: False,
 }
@@ -135,6 +155,15 @@ _VOIDS: dict[str, Handler] = {
     "set_actor_location": calls.locate,
     "set_walker_state": calls.move_walker,
     "set_actor_target_velocity": calls.set_velocity,
+    "set_actor_target_angular_velocity": forces.set_turn_rate,
+    "add_actor_impulse": forces.add_impulse,
+    "add_actor_impulse_at_location": forces.add_impulse_at,
+    "add_actor_force": forces.add_force,
+    "add_actor_force_at_location": forces.add_force_at,
+    "add_actor_angular_impulse": forces.add_angular_impulse,
+    "add_actor_torque": forces.add_torque,
+    "set_actor_collisions": forces.set_collisions,
+    "set_actor_dead": forces.set_dead,
     "enable_actor_constant_velocity": calls.hold_velocity,
     "disable_actor_constant_velocity": calls.release_velocity,
     "set_actor_simulate_physics": calls.set_physics,
@@ -151,21 +180,25 @@ _VOIDS: dict[str, Handler] = {
     "reset_all_traffic_lights": lambda sim: sim.world.reset_lights(),
 }
 _WITHOUT_EFFECT = (
-    "set_actor_target_angular_velocity",
-    "add_actor_impulse",
-    "add_actor_force",
-    "add_actor_angular_impulse",
-    "add_actor_torque",
     "show_vehicle_debug_telemetry",
     "open_vehicle_door",
     "close_vehicle_door",
-    "set_actor_collisions",
-    "set_actor_dead",
     "draw_debug_shape",
     "enable_environment_objects",
     "load_map_layer",
     "unload_map_layer",
     "stop_recorder",
+    "stop_replayer",
+    "set_replayer_time_factor",
+    "set_replayer_ignore_hero",
+    "set_replayer_ignore_spectator",
+    "set_imui_gravity",
+    "enable_sensor_for_ros",
+    "disable_sensor_for_ros",
+    "set_wheel_steer_direction",
+    "set_wheel_pitch_angle",
+    "restore_physx_physics",
+    "set_annotations_traverse_translucency",
 )
 _VOIDS |= dict.fromkeys(_WITHOUT_EFFECT, _ignore)
 _RAWS: dict[str, Handler] = {"apply_batch": run_batch}

@@ -11,13 +11,6 @@ from sim.server.actors import Actor, Sensor
 
 STREAMLESS = "sensor.other.lane_invasion"  # computed inside the client
 GRAVITY_MPS2 = 9.81
-SUPPORTED = (
-    "sensor.camera.rgb",
-    "sensor.other.imu",
-    "sensor.other.gnss",
-    "sensor.other.collision",
-    STREAMLESS,
-)
 
 
 def follow(sensor: Sensor, parent: Actor) -> None:

@@ -3,10 +3,11 @@
 import socket
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from sim.server import sensors
+from sim.server import instruments, sensors
 from sim.server.actors import Actor, Sensor
 from sim.server.collisions import Contact
 from sim.server.opendrive import available_towns, short_name
@@ -16,22 +17,31 @@ from sim.server.town import Town, load_town, parse_town
 from sim.server.wire import (
     COLLISION,
     EPISODE_STREAM,
-    GNSS,
     HEADER,
-    IMU,
     LENGTH,
     MAP_CHANGED,
-    RGB,
     RpcError,
     token,
 )
-from sim.server.world import DEFAULT_DELTA_S, World
+from sim.server.world import DEFAULT_DELTA_S, Graves, World
 
 CUSTOM_TOWN = "OpenDriveMap"
 _DEFAULT_SETTINGS = [False, False, [False], True, 0.01, 10, 0.0, True, 3000.0, 2000.0, True]
+_SETTING_TYPES: tuple[Callable[[Any], Any], ...] = tuple(type(value) for value in _DEFAULT_SETTINGS)
 _FIRST_EPISODE = 1001
 _LONGEST_TICK_S = 10.0
 _SUBSCRIBE_S = 2.0  # longest wait for a client to open a stream it has asked a token for
+
+
+def _checked(settings: list[Any]) -> list[Any]:
+    """Settings of the right types; RpcError for anything else."""
+    has_step, *step = settings[2] if len(settings) > 2 else [False]
+    good = len(settings) == len(_DEFAULT_SETTINGS)
+    if not good or (has_step and not 0 < float(step[0]) < _LONGEST_TICK_S):
+        raise RpcError(f"bad episode settings {str(settings)[:200]}")
+    values = [kind(value) for kind, value in zip(_SETTING_TYPES, settings, strict=True)]
+    values[2] = [True, float(step[0])] if has_step else [False]
+    return values
 
 
 class Simulation:
@@ -40,6 +50,7 @@ class Simulation:
     Attributes:
         settings: Wire row of the episode settings.
         world: Present episode.
+        graves: Boxes of destroyed actors; clients may still ask for them.
         traffic_managers: Port -> address of registered TrafficManagers (they live in clients).
         awaited: Stream id -> wall-clock deadline of announced, not yet opened streams; ticks wait for them.
     """
@@ -51,13 +62,15 @@ class Simulation:
         self.awaited: dict[int, float] = {}
         self.subscribers: dict[int, set[socket.socket]] = defaultdict(set)
         self._known_streams = {EPISODE_STREAM}
+        self._last_stream = EPISODE_STREAM
         self._noise: dict[int, Random] = {}
         self._custom: Town | None = None
         self._pending: tuple[Town, bool] | None = None
         self._state = MAP_CHANGED
+        self.graves = Graves()
         first = load_town(short_name(town))
         self._scene = Scene(first)
-        self.world = World(first, _FIRST_EPISODE, 1, 1)
+        self.world = World(first, _FIRST_EPISODE, 1, 1, self.graves)
         self._snapshots = SnapshotWriter(self.world)
 
     def _begin(self, world: World) -> None:
@@ -94,10 +107,8 @@ class Simulation:
 
         The restart makes a run independent of how long the server was free-running before.
         """
-        has_step, *step = settings[2]
-        if len(settings) != len(_DEFAULT_SETTINGS) or (has_step and not 0 < float(step[0]) < _LONGEST_TICK_S):
-            raise RpcError(f"bad episode settings {settings!r}")
-        entering = bool(settings[0]) and not self.settings[0]
+        settings = _checked(settings)
+        entering = settings[0] and not self.settings[0]
         self.settings = settings
         if entering and not self.world.populated:
             self.world.restart_clock()
@@ -120,7 +131,9 @@ class Simulation:
             town, reset = self._pending
             self._pending = None
             old = self.world
-            self._begin(World(town, old.episode_id + 1, old.frame, old.next_id))
+            for actor in old.actors.values():
+                self.graves.add(actor)
+            self._begin(World(town, old.episode_id + 1, old.frame, old.next_id, self.graves))
             self._noise.clear()
             if reset:
                 self.settings = list(_DEFAULT_SETTINGS)
@@ -131,7 +144,8 @@ class Simulation:
     # ------------------------------------------------------------------ streams
     def open_sensor(self, sensor: Sensor) -> None:
         """Give a sensor its stream."""
-        sensor.stream = max(self._known_streams) + 1
+        self._last_stream += 1
+        sensor.stream = self._last_stream
         self._known_streams.add(sensor.stream)
         sensor.token = token(sensor.stream, self.stream_port)
         self._noise[sensor.id] = Random(int(sensor.attributes.get("noise_seed", 0) or 0))
@@ -184,9 +198,9 @@ class Simulation:
             x, y = contact.impulse
             self._report(contact.first, contact.second, (x, y))
             self._report(contact.second, contact.first, (-x, -y))
-        for actor in self.world.actors.values():
-            if isinstance(actor, Sensor) and self.subscribers.get(actor.stream):
-                self._measure(actor)
+        for sensor in self.world.sensors.values():
+            if self.subscribers.get(sensor.stream):
+                self._measure(sensor)
         self._send(EPISODE_STREAM, self._snapshots.pack(self._state))
         self._state = 0
 
@@ -201,16 +215,11 @@ class Simulation:
         world = self.world
         if sensor.period_s and world.elapsed_s - sensor.last_s < sensor.period_s - 1e-6:
             return
-        if sensor.type_id == "sensor.camera.rgb":
-            kind, payload = RGB, self._scene.image(world, sensor)
-        elif sensor.type_id == "sensor.other.imu" and sensor.parent in world.actors:
-            kind, payload = IMU, sensors.imu(sensor, world.actors[sensor.parent], self._noise[sensor.id])
-        elif sensor.type_id == "sensor.other.gnss":
-            kind, payload = GNSS, sensors.gnss(sensor, world.town.map, self._noise[sensor.id])
-        else:
-            return
+        measured = instruments.measure(self._scene, world, sensor, self._noise[sensor.id])
         sensor.last_s = world.elapsed_s
-        self._send(sensor.stream, self._header(kind, sensor), payload)
+        if measured is not None:
+            kind, payload = measured
+            self._send(sensor.stream, self._header(kind, sensor), payload)
 
     def _header(self, kind: int, s: Sensor) -> bytes:
         world = self.world

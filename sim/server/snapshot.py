@@ -1,13 +1,16 @@
 """Episode stream: one packed state per actor and tick."""
 
-from sim.server.actors import Actor, SignActor, TrafficLight, Vehicle, Walker
+from sim.server.actors import Actor, Mover, SignActor, TrafficLight, Vehicle, Walker
 from sim.server.wire import (
     ACTOR,
+    ACTOR_STATE_BYTES,
+    ELAPSED_AT,
     EPISODE,
     GREEN,
     HEADER,
     NO_STATE,
     RED,
+    SECONDS,
     SIGN,
     TRAFFIC_LIGHT,
     VEHICLE,
@@ -18,41 +21,59 @@ from sim.server.wire import (
 from sim.server.world import World
 
 _ACTIVE = 1
-_STATIC = ("static", "sign", "traffic_light")
 
 
 class SnapshotWriter:
-    """Packs snapshots of one episode; static actors are packed once and again when marked as changed."""
+    """Packs snapshots of one episode; signs, lights and props are packed anew only when they change."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._static: dict[int, bytes] = {}
+        self._fixed = bytearray()
+        self._offsets: dict[int, int] = {}
+        self._version = -1
 
     def pack(self, simulation_state: int) -> bytes:
         """Current state of all actors; equal for equal simulation histories (no wall clock in it)."""
         world = self.world
-        for actor_id in world.changed:
-            self._static.pop(actor_id, None)
-        world.changed.clear()
-        parts = [
+        self._update_fixtures()
+        parts: list[bytes | bytearray] = [
             HEADER.pack(WORLD, world.frame, world.elapsed_s, 0, 0, 0, 0, 0, 0),
             EPISODE.pack(world.episode_id, world.elapsed_s, world.delta_s, 0, 0, 0, simulation_state),
+            self._fixed,
         ]
-        for actor in world.actors.values():
-            if actor.kind in _STATIC:
-                blob = self._static.get(actor.id)
-                if blob is None:
-                    blob = self._static[actor.id] = _pose(actor) + self._sign_state(actor)
-                parts.append(blob)
-            else:
-                parts.append(_pose(actor))
-                parts.append(_mover_state(actor))
+        for actor in world.roamers.values():
+            parts.append(_pose(actor))
+            parts.append(_mover_state(actor) if isinstance(actor, Mover) else NO_STATE)
         return b"".join(parts)
 
-    def _sign_state(self, actor: Actor) -> bytes:
+    def _update_fixtures(self) -> None:
+        world = self.world
+        if self._version != world.fixtures_version:
+            self._version = world.fixtures_version
+            self._fixed = bytearray(ACTOR_STATE_BYTES * len(world.fixtures))
+            self._offsets = {
+                actor_id: ACTOR_STATE_BYTES * place for place, actor_id in enumerate(world.fixtures)
+            }
+            stale = set(self._offsets)
+        else:
+            stale = world.changed
+        for actor_id in stale:
+            offset = self._offsets.get(actor_id)
+            if offset is not None:
+                self._write(offset, world.fixtures[actor_id])
+        world.changed.clear()
+        for group in world.light_groups:
+            active = group.controllers[group.active]
+            for light in active.lights:
+                SECONDS.pack_into(self._fixed, self._offsets[light.id] + ELAPSED_AT, active.elapsed_s)
+
+    def _write(self, offset: int, actor: Actor) -> None:
+        self._fixed[offset : offset + ACTOR.size] = _pose(actor)
         if isinstance(actor, TrafficLight):
             controller = actor.controller
-            return TRAFFIC_LIGHT.pack(
+            TRAFFIC_LIGHT.pack_into(
+                self._fixed,
+                offset + ACTOR.size,
                 actor.sign_id,
                 controller.times_s[GREEN],
                 controller.times_s[YELLOW],
@@ -62,7 +83,8 @@ class SnapshotWriter:
                 actor.frozen or self.world.lights_frozen,
                 actor.state,
             )
-        return SIGN.pack(actor.sign_id) if isinstance(actor, SignActor) else NO_STATE
+        elif isinstance(actor, SignActor):
+            SIGN.pack_into(self._fixed, offset + ACTOR.size, actor.sign_id)
 
 
 def _pose(a: Actor) -> bytes:
@@ -87,7 +109,7 @@ def _pose(a: Actor) -> bytes:
     )
 
 
-def _mover_state(actor: Actor) -> bytes:
+def _mover_state(actor: Mover) -> bytes:
     if isinstance(actor, Vehicle):
         light = actor.light
         # Without a light in force the state must read green: the TrafficManager stalls on anything else.

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import carla
@@ -14,6 +15,7 @@ TransformRow = list[list[float]]
 
 _KINDS = {"1000001": "traffic.traffic_light", "206": "traffic.stop", "205": "traffic.yield"}
 _SAME_LINE_M, _SAME_ROAD_M = 8.0, 12.0
+_KERB_CELL_M = math.hypot(_SAME_LINE_M, _SAME_ROAD_M)
 _SPAWN_FIRST_M, _SPAWN_EVERY_M, _SPAWN_PER_LANE = 6.0, 40.0, 6
 
 
@@ -137,13 +139,25 @@ def _signs(world_map: carla.Map) -> tuple[Sign, ...]:
             references.setdefault(landmark.id, []).append(landmark)
     found = (_sign(world_map, sign_id, marks) for sign_id, marks in references.items())
     signs = [sign for sign in found if sign is not None]
-    stops = [stop for sign in signs if sign.type_id == "traffic.traffic_light" for stop in sign.stops]
-    return tuple(replace(sign, stops=tuple(_with_kerb(stop, stops) for stop in sign.stops)) for sign in signs)
+    nearby: dict[tuple[int, int], list[LaneStop]] = defaultdict(list)
+    for sign in signs:
+        if sign.type_id == "traffic.traffic_light":
+            for stop in sign.stops:
+                nearby[_cell(stop)].append(stop)
+    return tuple(
+        replace(sign, stops=tuple(_with_kerb(stop, nearby) for stop in sign.stops)) for sign in signs
+    )
 
 
-def _with_kerb(stop: LaneStop, all_stops: list[LaneStop]) -> LaneStop:
+def _cell(stop: LaneStop) -> tuple[int, int]:
+    return int(stop.x // _KERB_CELL_M), int(stop.y // _KERB_CELL_M)
+
+
+def _with_kerb(stop: LaneStop, nearby: dict[tuple[int, int], list[LaneStop]]) -> LaneStop:
     yaw = math.radians(stop.yaw_deg)
-    for other in all_stops:
+    column, row = _cell(stop)
+    around = ((column + i, row + j) for i in (-1, 0, 1) for j in (-1, 0, 1))
+    for other in (other for cell in around for other in nearby.get(cell, ())):
         dx, dy = other.x - stop.x, other.y - stop.y
         along, right = math.cos(yaw) * dx + math.sin(yaw) * dy, -math.sin(yaw) * dx + math.cos(yaw) * dy
         same_way = abs((other.yaw_deg - stop.yaw_deg + 180) % 360 - 180) < 45

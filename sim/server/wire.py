@@ -7,7 +7,8 @@ VERSION = "0.9.16"
 EPISODE_STREAM = 1
 
 # sensor_type field of the stream header
-COLLISION, GNSS, IMU, RGB, WORLD = 0, 4, 5, 13, 17
+COLLISION, DEPTH, GNSS, IMU, OBSTACLE, RADAR, SEMANTIC_LIDAR, LIDAR = 0, 1, 4, 5, 7, 9, 10, 11
+RGB, SEMANTIC, INSTANCE, WORLD = 13, 14, 15, 17
 
 RED, YELLOW, GREEN = 0, 1, 2
 
@@ -16,12 +17,19 @@ EPISODE = struct.Struct("<Qdf3iI")
 ACTOR = struct.Struct("<IB15f")
 VEHICLE = struct.Struct("<3f3BifBBIB24x")
 TRAFFIC_LIGHT = struct.Struct("<32s4fIBB")
+SECONDS = struct.Struct("<f")
 SIGN = struct.Struct("<32s22x")
 WALKER = struct.Struct("<4fB37x")
 IMAGE = struct.Struct("<IIf")
 LENGTH = struct.Struct("<I")
 NO_STATE = bytes(54)
+ACTOR_STATE_BYTES = ACTOR.size + len(NO_STATE)
+ELAPSED_AT = ACTOR.size + struct.calcsize("<32s3f")  # of a traffic light's state
 MAP_CHANGED = 1
+
+
+BAD_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError, OverflowError, struct.error)
+LONGEST_REASON = 500
 
 
 class RpcError(Exception):

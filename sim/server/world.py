@@ -21,6 +21,22 @@ from sim.server.sensors import follow
 from sim.server.town import Sign, Town, TransformRow
 
 DEFAULT_DELTA_S = 0.05
+FIXED_KINDS = ("static", "sign", "traffic_light")
+_MOST_GRAVES = 5000
+
+
+class Graves(dict[int, list[Any]]):
+    """Bounding boxes of the actors destroyed last, by id.
+
+    Clients hold on to destroyed actors until their next snapshot, and an official evaluation ends altogether
+    when the box of one of them is refused.
+    """
+
+    def add(self, actor: Actor) -> None:
+        """Remember an actor's box; the oldest one is forgotten."""
+        self[actor.id] = actor.box
+        if len(self) > _MOST_GRAVES:
+            del self[next(iter(self))]
 
 
 class World:
@@ -31,17 +47,29 @@ class World:
         frame: Tick counter; clients drop frames that do not increase, so it goes on across episodes.
         elapsed_s, delta_s: Simulation time of this episode and length of the last tick.
         actors: Id -> actor, in spawn order.
+        movers, sensors: Those of them that are vehicles and walkers, and sensors.
+        bodies: Those that others can touch.
+        fixtures: Signs, lights and props; fixtures_version grows when one comes or goes.
+        roamers: All others.
         changed: Ids of static actors whose packed state is stale.
-        graves: Id -> bounding box of destroyed actors; clients may ask until their next snapshot.
+        graves: Id -> bounding box of destroyed actors, of earlier episodes too.
         weather: Wire row of 14 floats, stored and echoed.
     """
 
-    def __init__(self, town: Town, episode_id: int, frame: int, first_id: int) -> None:
+    def __init__(
+        self, town: Town, episode_id: int, frame: int, first_id: int, graves: Graves | None = None
+    ) -> None:
         self.town, self.episode_id, self.frame, self.next_id = town, episode_id, frame, first_id
         self.elapsed_s, self.delta_s = 0.0, DEFAULT_DELTA_S
         self.actors: dict[int, Actor] = {}
+        self.movers: dict[int, Mover] = {}
+        self.sensors: dict[int, Sensor] = {}
+        self.bodies: dict[int, Actor] = {}
+        self.fixtures: dict[int, Actor] = {}
+        self.roamers: dict[int, Actor] = {}
+        self.fixtures_version = 0
         self.changed: set[int] = set()
-        self.graves: dict[int, Any] = {}
+        self.graves = Graves() if graves is None else graves
         self.weather = [0.0] * 14
         self.weather[5] = 45.0
         self.lights_frozen = False
@@ -81,18 +109,41 @@ class World:
         if isinstance(actor, Sensor) and parent in self.actors:
             self.actors[parent].sensors.append(actor)
             follow(actor, self.actors[parent])
-        self.actors[actor.id] = actor
+        for table in self._tables(actor):
+            table[actor.id] = actor
+        return actor
+
+    def _tables(self, actor: Actor) -> list[dict[int, Any]]:
+        """All tables that an actor is in."""
+        tables: list[dict[int, Any]] = [self.actors]
+        if isinstance(actor, Mover):
+            tables.append(self.movers)
+        elif isinstance(actor, Sensor):
+            tables.append(self.sensors)
+        if actor.kind in FIXED_KINDS:
+            tables.append(self.fixtures)
+            self.fixtures_version += 1
+        else:
+            tables.append(self.roamers)
+        if actor.half_size is not None:
+            tables.append(self.bodies)
+        return tables
+
+    def _forget(self, actor_id: int) -> Actor | None:
+        actor = self.actors.get(actor_id)
+        if actor is not None:
+            for table in self._tables(actor):
+                table.pop(actor_id, None)
         return actor
 
     def remove(self, actor_id: int) -> bool:
         """Destroy an actor and its sensors; False when there is none."""
-        actor = self.actors.pop(actor_id, None)
+        actor = self._forget(actor_id)
         if actor is None:
             return False
-        self.graves[actor_id] = actor.box
-        self.changed.add(actor_id)
+        self.graves.add(actor)
         for sensor in actor.sensors:
-            self.actors.pop(sensor.id, None)
+            self._forget(sensor.id)
         if isinstance(actor, Sensor) and actor.parent in self.actors:
             self.actors[actor.parent].sensors.remove(actor)
         return True
@@ -107,18 +158,16 @@ class World:
         moved = self._move(dt)
         for mover, _ in moved:
             settle(mover, self.town, self.lights_by_lane, dt)
-        contacts = collisions.resolve(moved, self.actors.values())
-        for actor in self.actors.values():
-            if isinstance(actor, Sensor) and actor.parent in self.actors:
-                follow(actor, self.actors[actor.parent])
+        contacts = collisions.resolve(moved, self.bodies.values())
+        for sensor in self.sensors.values():
+            if sensor.parent in self.actors:
+                follow(sensor, self.actors[sensor.parent])
         return contacts
 
     def _move(self, dt: float) -> list[tuple[Mover, Pose]]:
         """Move every vehicle and walker; returns those that changed place or wait to be settled."""
         moved: list[tuple[Mover, Pose]] = []
-        for actor in self.actors.values():
-            if not isinstance(actor, Mover):
-                continue
+        for actor in self.movers.values():
             if not actor.physics:
                 actor.ax = actor.ay = actor.wz = 0.0
                 continue
@@ -127,6 +176,8 @@ class World:
                 physics.drive(actor, dt)
             elif isinstance(actor, Walker):
                 physics.walk(actor, dt)
+            if actor.spin_dps:
+                physics.spin(actor, dt)
             if actor.vx or actor.vy or actor.ground_at is None:
                 moved.append((actor, before))
             else:

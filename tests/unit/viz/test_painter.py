@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drive.viz import figures
-from drive.viz.painter import DAYLIGHT, Layer, Quads, Style, TiledQuads, View, concatenate, paint
+from drive.viz.painter import paint
+from drive.viz.quads import Layer, Quads, Tag, TiledQuads, concatenate
+from drive.viz.view import DAYLIGHT, Style, View
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 CLEAR = Style(range_m=1e6)
@@ -27,6 +29,15 @@ def camera(x: float = 0.0, y: float = 0.0, z: float = 1.7, yaw: float = 0.0, pit
     return View(intrinsics, camera_from_world, SIZE)
 
 
+def quads(corners: list, colour: tuple, layer: Layer, tag: Tag) -> Quads:
+    """Quads of one colour and kind."""
+    n = len(corners)
+    colours = np.tile(np.array(colour, np.uint8), (n, 1))
+    return Quads(
+        np.array(corners, np.float32), colours, np.full(n, layer, np.uint8), np.full(n, tag, np.uint8)
+    )
+
+
 def patch(x: float, y: float, half: float, colour: tuple, layer: Layer = Layer.ROAD, z: float = 0.0) -> Quads:
     """Square on the ground, front side up."""
     corners = [
@@ -35,7 +46,8 @@ def patch(x: float, y: float, half: float, colour: tuple, layer: Layer = Layer.R
         [x + half, y + half, z],
         [x - half, y + half, z],
     ]
-    return Quads(np.array([corners], np.float32), np.array([colour], np.uint8), np.array([layer], np.uint8))
+    tag = Tag.ROAD_LINES if layer == Layer.MARKING else Tag.ROADS
+    return quads([corners], colour, layer, tag)
 
 
 def where(image: np.ndarray, colour: tuple) -> np.ndarray:
@@ -79,11 +91,7 @@ def test_near_bodies_cover_far_ones_in_any_order(swap: bool) -> None:
 
 
 def test_solids_show_only_their_front() -> None:
-    wall = Quads(
-        np.array([[[10, 1, 0], [10, -1, 0], [10, -1, 2], [10, 1, 2]]], np.float32),
-        np.array([RED], np.uint8),
-        np.array([Layer.SOLID], np.uint8),
-    )
+    wall = quads([[[10, 1, 0], [10, -1, 0], [10, -1, 2], [10, 1, 2]]], RED, Layer.SOLID, Tag.BUILDINGS)
     assert len(where(paint(camera(), None, [wall], CLEAR), RED)) > 100
     assert len(where(paint(camera(20.0, yaw=math.pi), None, [wall], CLEAR), RED)) == 0
 
@@ -112,7 +120,7 @@ def test_road_far_below_does_not_show_through_the_deck() -> None:
 @given(st.floats(-40, 40), st.floats(-40, 40), st.floats(-math.pi, math.pi), st.floats(-0.3, 0.3))
 def test_tiles_and_culling_never_change_the_picture(x: float, y: float, yaw: float, pitch: float) -> None:
     rng = np.random.default_rng(3)
-    quads = concatenate(
+    ground = concatenate(
         [
             patch(*rng.uniform(-60, 60, 2), rng.uniform(0.5, 6), tuple(rng.integers(0, 255, 3)), layer)
             for layer in (Layer.VERGE, Layer.ROAD, Layer.MARKING)
@@ -121,8 +129,8 @@ def test_tiles_and_culling_never_change_the_picture(x: float, y: float, yaw: flo
     )
     view = camera(x, y, yaw=yaw, pitch=pitch)
     style = Style(range_m=500.0)
-    tiled = paint(view, TiledQuads(quads, tile_m=7.0), [], style)
-    assert np.array_equal(tiled, paint(view, TiledQuads(quads, tile_m=1e4), [], style))
+    tiled = paint(view, TiledQuads(ground, tile_m=7.0), [], style)
+    assert np.array_equal(tiled, paint(view, TiledQuads(ground, tile_m=1e4), [], style))
 
 
 def test_same_scene_gives_the_same_bytes_after_other_pictures() -> None:
@@ -155,4 +163,9 @@ def test_far_light_is_still_readable() -> None:
 
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="colour"):
-        Quads(np.zeros((2, 4, 3), np.float32), np.zeros((1, 3), np.uint8), np.zeros(2, np.uint8))
+        Quads(
+            np.zeros((2, 4, 3), np.float32),
+            np.zeros((1, 3), np.uint8),
+            np.zeros(2, np.uint8),
+            np.zeros(2, np.uint8),
+        )

@@ -79,6 +79,18 @@ def test_blueprints_have_the_attributes_that_scenarios_filter_on() -> None:
     assert len({row[0] for row in definitions()}) == len(library)
 
 
+def test_props_of_the_official_routes_can_be_spawned_in_their_true_size(sim: Simulation) -> None:
+    names = (
+        "container advertisement foodcart haybalelb busstoplb trafficwarning constructioncone dirtdebris02"
+    )
+    for name in names.split():
+        row = call(sim, "spawn_actor", [1, f"static.prop.{name}", []], PLACE)
+        assert min(row[3][1]) > 0.05, name
+    mesh = [["mesh_path", 4, "/Game/Parked/Charger/SM_ChargerParked.SM_ChargerParked"]]
+    row = call(sim, "spawn_actor", [1, "static.prop.mesh", mesh], PLACE)
+    assert row[3][1] == [2.504, 0.941, 0.767]
+
+
 def test_spawned_vehicle_settles_on_the_ground_and_is_in_the_snapshot(sim: Simulation) -> None:
     row = call(sim, "spawn_actor", MKZ, place_at(sim, 0))
     for _ in range(10):
@@ -95,6 +107,39 @@ def test_ids_are_never_reused(sim: Simulation) -> None:
     call(sim, "load_new_episode", "", False, 0)
     call(sim, "tick_cue")
     assert min(sim.world.actors) > first
+
+
+def test_boxes_of_the_dead_are_kept_across_episodes_but_not_without_end(sim: Simulation) -> None:
+    first = call(sim, "spawn_actor", MKZ, place_at(sim, 0))[0]
+    call(sim, "load_new_episode", "", False, 0)
+    call(sim, "tick_cue")
+    assert call(sim, "get_actor_bounding_box", first)[3] == first
+    for _ in range(6000):
+        sim.world.remove(sim.world.add([1, "static.prop.bin", []], PLACE).id)
+    assert len(sim.graves) <= 5000
+
+
+def test_actors_are_limited(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.server.actor_calls.MAX_ACTORS", len(sim.world.actors) + 1)
+    cone = [1, "static.prop.constructioncone", []]
+    call(sim, "spawn_actor", cone, PLACE)
+    assert "already" in refusal(sim, "spawn_actor", cone, PLACE)
+
+
+@pytest.mark.parametrize(
+    "attributes", [[["a", 4, "x" * 10_000]], [["a", 4, "1"]] * 1000, [["a"]], 7, [["a", "b", "c"]]]
+)
+def test_strange_attributes_are_refused(sim: Simulation, attributes: Any) -> None:
+    assert refusal(sim, "spawn_actor", [1, "vehicle.lincoln.mkz_2020", attributes], place_at(sim, 0))
+
+
+def test_strange_physics_are_refused(sim: Simulation) -> None:
+    actor = call(sim, "spawn_actor", MKZ, place_at(sim, 0))[0]
+    row = call(sim, "get_physics_control", actor)
+    call(sim, "apply_physics_control", actor, row)
+    for bad in (row[:-1], [[[0.0, 1.0]] * 100_000, *row[1:]], [*row[:11], math.nan, *row[12:]]):
+        assert refusal(sim, "apply_physics_control", actor, bad)
+    assert call(sim, "get_physics_control", actor) == row
 
 
 def test_load_is_deferred_to_the_next_tick(sim: Simulation) -> None:
@@ -148,7 +193,7 @@ def test_bad_arguments_are_refused_and_change_nothing(
 
 
 def test_unsupported_sensor_is_refused_by_name(sim: Simulation) -> None:
-    assert "sensor.lidar.ray_cast" in refusal(sim, "spawn_actor", [1, "sensor.lidar.ray_cast", []], PLACE)
+    assert "sensor.camera.dvs" in refusal(sim, "spawn_actor", [1, "sensor.camera.dvs", []], PLACE)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drive.viz.painter import Layer, Quads
+from drive.viz.quads import Layer, Quads
 from sim.frames import front_camera
 from sim.server import mesh_cache
 from sim.server.actors import Actor, Sensor

@@ -1,0 +1,187 @@
+"""Which quads a pinhole camera sees, in which order they are drawn, and the drawing itself.
+
+No depth buffer: flat layers (road, sidewalks, markings) are drawn bottom-up, solids from far to near. Every
+kind of picture is drawn by `fill`, so that all of them show the same quad at the same pixel.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from drive.contracts import F32, I32, I64, U8, Bool
+from drive.viz.quads import Layer, Quads, Surroundings, Tag, TiledQuads, concatenate
+from drive.viz.view import Style, View
+
+NEAR_M = 0.3
+_PIXEL_LIMIT = 16000.0  # far outside any image, inside OpenCV's fixed-point range
+_SUBPIXEL_BITS = 4
+_LOWER_DECK_M = 4.0  # surfaces this far below the camera belong to a lower road
+_LOWER_SOLID_M = 6.0
+_DECK_OVERLAP = 1.04  # closes the cracks between the parts of a deck
+
+
+@dataclass(frozen=True)
+class Faces:
+    """M quads in front of the camera.
+
+    Attributes:
+        points: float32 (M, 4, 3), corners in the camera frame [m].
+        colour: uint8 (M, 3), RGB before haze.
+        layer, tag: uint8 (M,), Layer and Tag.
+        body: int64 (M,), index of the body a quad belongs to, -1 for the static surroundings.
+        solid: bool (M,), drawn by distance rather than by layer.
+        height: float32 (M,), lowest corner over the camera [m].
+    """
+
+    points: F32
+    colour: U8
+    layer: U8
+    tag: U8
+    body: I64
+    solid: Bool
+    height: F32
+
+    def take(self, rows: I64) -> "Faces":
+        """The faces of these rows, in their order."""
+        return Faces(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+    @property
+    def distance(self) -> F32:
+        """Distance of each face's middle from the camera, float32 (M,) [m]."""
+        middle = self.points.mean(1)
+        away: F32 = np.sqrt((middle * middle).sum(1))
+        return away
+
+
+def visible_faces(view: View, static: TiledQuads | None, groups: Sequence[Quads], style: Style) -> Faces:
+    """Faces of the surroundings and of all bodies that reach into the view and show their front."""
+    parts, body = [], []
+    if static is not None:
+        x, y, _ = view.centre_world
+        found = static.near(float(x), float(y), style.range_m)
+        parts.append(found.quads.take(_within_view(found, view, style.range_m)))
+        body.append(np.full(len(parts[0].corners), -1))
+    for index, group in enumerate(groups):
+        parts.append(group)
+        body.append(np.full(len(group.corners), index))
+    bodies = np.concatenate(body) if body else np.empty(0, np.int64)
+    return _facing(view, concatenate(parts), bodies, style)
+
+
+def _within_view(found: Surroundings, view: View, range_m: float) -> I64:
+    """Rows whose bounding sphere reaches into the view."""
+    rotation = view.camera_from_world[:3, :3].astype(np.float32)
+    centre = (found.centre - view.centre_world.astype(np.float32)) @ rotation.T
+    width, height = view.size_px
+    fx, fy, cx, cy = view.pinhole
+    depth, radius = centre[:, 2], found.radius
+    inside = (depth > NEAR_M - radius) & (depth < range_m + radius)
+    for axis, focal, middle, size in ((0, fx, cx, width), (1, fy, cy, height)):
+        for edge, sign in ((middle, -1.0), (size - middle, 1.0)):
+            slope = edge / focal
+            beyond = (sign * centre[:, axis] - slope * depth) / np.sqrt(1 + slope * slope)
+            inside &= beyond < radius
+    return np.flatnonzero(inside)
+
+
+def _facing(view: View, quads: Quads, body: I64, style: Style) -> Faces:
+    """Quads that show their front; surfaces seen from below become plain solids."""
+    rotation = view.camera_from_world[:3, :3].astype(np.float32)
+    origin = view.centre_world.astype(np.float32)
+    points = (quads.corners - origin) @ rotation.T
+    layer = quads.layer
+    height = quads.corners[..., 2].min(1) - origin[2]
+    faces = Faces(points, quads.colour, layer, quads.tag, body, layer == Layer.SOLID, height)
+    faces = faces.take(_in_front(points, view, style.range_m))
+    points = faces.points
+    # The diagonals give a normal even where two corners coincide (tapering lanes).
+    normal = np.cross(points[:, 2] - points[:, 0], points[:, 3] - points[:, 1])
+    middle = points.mean(1, keepdims=True)
+    away = (normal * middle[:, 0]).sum(1) >= 0
+    deck = (faces.layer < Layer.CROSSWALK) & (faces.layer != Layer.KERB)
+    below = away & deck & (faces.height > 0)
+    if below.any():
+        points = np.where(below[:, None, None], middle + (points - middle) * _DECK_OVERLAP, points)
+        plain = np.where(below[:, None], np.array(style.underside, np.uint8), faces.colour)
+        tag = np.where(below, np.uint8(Tag.BRIDGE), faces.tag)
+        faces = replace(faces, points=points, colour=plain, tag=tag, solid=faces.solid | below)
+    return faces.take(np.flatnonzero(~away | below))
+
+
+def _in_front(points: F32, view: View, range_m: float) -> I64:
+    """Rows whose corners are not all on the outer side of one edge of the view."""
+    width, height = view.size_px
+    fx, fy, cx, cy = view.pinhole
+    x, y, depth = points[..., 0], points[..., 1], points[..., 2]
+    inside = (depth.max(1) > NEAR_M) & (depth.min(1) < range_m)
+    inside &= (x * fx + cx * depth).max(1) > 0
+    inside &= (x * fx - (width - cx) * depth).min(1) < 0
+    inside &= (y * fy + cy * depth).max(1) > 0
+    inside &= (y * fy - (height - cy) * depth).min(1) < 0
+    return np.flatnonzero(inside)
+
+
+def _order(faces: Faces, distance: F32) -> I64:
+    """Lower decks, then flat layers bottom-up, then solids from far to near, each body in one go."""
+    lowest = np.where(faces.solid, -_LOWER_SOLID_M, -_LOWER_DECK_M)
+    rank = np.where(faces.solid, int(Layer.SOLID), faces.layer.astype(np.int64))
+    rank = np.where(faces.height < lowest, rank - len(Layer), rank)
+    far = distance.copy()
+    bodies = faces.body >= 0
+    if bodies.any():
+        nearest = np.full(faces.body.max() + 1, np.inf, distance.dtype)
+        np.minimum.at(nearest, faces.body[bodies], distance[bodies])
+        far[bodies] = nearest[faces.body[bodies]]
+    within = np.where(bodies, np.arange(len(bodies)), 0)
+    order: I64 = np.lexsort((within, -far * faces.solid, rank))
+    return order
+
+
+def fill(image: NDArray[Any], view: View, faces: Faces, value: NDArray[Any]) -> None:
+    """Draw every face in its order.
+
+    Args:
+        image: (H, W) or (H, W, C), any type OpenCV draws on; changed in place.
+        view: The camera that the faces were made for.
+        faces: What to draw.
+        value: (M,) or (M, C), pixel value of each face.
+    """
+    order = _order(faces, faces.distance)
+    crossing = faces.points[..., 2].min(1) < NEAR_M
+    pixels = _to_pixels(faces.points, view)
+    draw = cv2.fillConvexPoly
+    for i, polygon, colour in zip(order.tolist(), list(pixels[order]), value[order].tolist(), strict=True):
+        if crossing[i]:
+            cut = _clip_near(faces.points[i])
+            if len(cut) >= 3:
+                draw(image, _to_pixels(cut, view), colour, cv2.LINE_8, _SUBPIXEL_BITS)
+        else:
+            draw(image, polygon, colour, cv2.LINE_8, _SUBPIXEL_BITS)
+
+
+def _to_pixels(points: F32, view: View) -> I32:
+    """Fixed-point pixel coordinates int32 (..., 2) of camera points (..., 3)."""
+    fx, fy, cx, cy = view.pinhole
+    depth = np.maximum(points[..., 2], NEAR_M)
+    pixels = np.empty((*points.shape[:-1], 2), np.float32)
+    # OpenCV's integer coordinates are pixel centres.
+    pixels[..., 0] = points[..., 0] / depth * fx + (cx - 0.5)
+    pixels[..., 1] = points[..., 1] / depth * fy + (cy - 0.5)
+    fixed: I32 = (pixels.clip(-_PIXEL_LIMIT, _PIXEL_LIMIT) * (1 << _SUBPIXEL_BITS)).astype(np.int32)
+    return fixed
+
+
+def _clip_near(quad: F32) -> F32:
+    """The part of one quad (4, 3) beyond the near plane, (0..5, 3)."""
+    out = []
+    for i in range(4):
+        p, q = quad[i], quad[(i + 1) % 4]
+        if p[2] >= NEAR_M:
+            out.append(p)
+        if (p[2] >= NEAR_M) != (q[2] >= NEAR_M):
+            out.append(p + (NEAR_M - p[2]) / (q[2] - p[2]) * (q - p))
+    return np.array(out, np.float32).reshape(-1, 3)
