@@ -2,8 +2,8 @@
 
 The expert PDM-Lite forecasts with a polynomial fit of the Lincoln MKZ 2020 at 20 Hz. Played forward it gives
 0-50 km/h in 2.5 s at full throttle, 4.75 s at 0.75 and 9.6 s at 0.6; 11.3 m from 50 and 31.6 m from 80 km/h
-at full brake; and, with the kinematic bicycle of World on Rails, circles of 36.0, 12.0 and 7.3 m at steer 0.1,
-0.3 and 0.5. The curves below are our own and meet those within a tenth: test_physics.py.
+at full brake; and, with the kinematic bicycle of World on Rails, circles of 36.0, 12.0 and 7.3 m at
+steer 0.1, 0.3 and 0.5. The curves below are our own and meet those within a tenth: test_physics.py.
 """
 
 import math
