@@ -19,6 +19,7 @@ SEE_AGENTS_M = 100.0
 OTHER_LEVEL_M = 4.5
 WALKER_SIZE_M = 0.5  # their boxes are thinner than a person in motion
 PREDICT_AGENTS_M = 55.0
+DRIVEN_OVER_M = 0.25  # scattered dirt and litter
 
 
 def ego_state(snapshot: carla.WorldSnapshot, ego_id: int) -> EgoState:
@@ -49,21 +50,32 @@ class RoadUsers:
 
     def __init__(self, town: carla.Map) -> None:
         self._town = town
-        self._known: dict[int, tuple[AgentKind, tuple[float, float]]] = {}
+        self._known: dict[int, tuple[AgentKind, tuple[float, float]] | None] = {}
         self._ids: list[int] = []
 
     def describe(self, actors: Iterable[carla.Actor]) -> None:
         """Say who is there from now on; those met before are not asked again."""
         self._ids = []
+        self.include(actors)
+
+    def include(self, actors: Iterable[carla.Actor]) -> None:
+        """Say who is there as well; what is low enough to drive over is nobody."""
         for actor in sorted(actors, key=lambda a: a.id):
             if actor.id not in self._known:
-                extent = actor.bounding_box.extent
-                size = (2 * extent.x, 2 * extent.y)
-                kind = kind_of(actor.type_id, size[0])
-                if kind == AgentKind.PEDESTRIAN:
-                    size = (max(size[0], WALKER_SIZE_M), max(size[1], WALKER_SIZE_M))
-                self._known[actor.id] = (kind, size)
-            self._ids.append(actor.id)
+                self._known[actor.id] = self._asked(actor)
+            if self._known[actor.id] is not None:
+                self._ids.append(actor.id)
+
+    @staticmethod
+    def _asked(actor: carla.Actor) -> tuple[AgentKind, tuple[float, float]] | None:
+        extent = actor.bounding_box.extent
+        length, width = 2 * extent.x, 2 * extent.y
+        kind = kind_of(actor.type_id, length)
+        if kind == AgentKind.OBSTACLE and 2 * extent.z < DRIVEN_OVER_M:
+            return None
+        if kind == AgentKind.PEDESTRIAN:
+            return kind, (max(length, WALKER_SIZE_M), max(width, WALKER_SIZE_M))
+        return kind, (length, width)
 
     def around(
         self, snapshot: carla.WorldSnapshot, route: Route, s_m: float, ego_xy: F64, predict: bool
@@ -78,10 +90,10 @@ class RoadUsers:
             predict: Add the paths they may take (slow).
         """
         level_m = float(route.z_m[min(max(int(s_m), 0), len(route.z_m) - 1)])
-        rows, poses, speeds, heights = [], [], [], []
+        rows, what, poses, speeds, heights = [], [], [], [], []
         for actor in self._ids:
-            found = snapshot.find(actor)
-            if found is None:
+            found, known = snapshot.find(actor), self._known[actor]
+            if found is None or known is None:
                 continue
             here, v = found.get_transform(), found.get_velocity()
             x, y, yaw = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
@@ -90,7 +102,8 @@ class RoadUsers:
             if abs(here.location.z - level_m) > OTHER_LEVEL_M:
                 continue
             rows.append(actor)
-            if self._known[actor][0] == AgentKind.PEDESTRIAN:
+            what.append(known)
+            if known[0] == AgentKind.PEDESTRIAN:
                 speed = math.hypot(v.x, v.y)
                 yaw = math.atan2(-v.y, v.x) if speed > 0.1 else yaw
             else:
@@ -100,8 +113,8 @@ class RoadUsers:
             heights.append(here.location.z)
         agents = Agents(
             np.array(rows, np.int32),
-            np.array([int(self._known[i][0]) for i in rows], np.int32),
-            np.array([self._known[i][1] for i in rows], np.float32).reshape(-1, 2),
+            np.array([int(kind) for kind, _ in what], np.int32),
+            np.array([size for _, size in what], np.float32).reshape(-1, 2),
             np.array(poses, np.float64).reshape(-1, 3),
             np.array(speeds, np.float64),
         )

@@ -6,6 +6,7 @@ speed and the map come from the simulator, not from GNSS and IMU, and the route 
 
 import importlib.util
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -146,8 +147,9 @@ def config_path(text: str) -> Path:
     parts = text.split("+")
     for count in range(len(parts), 0, -1):
         path = Path("+".join(parts[:count]))
-        if path.is_file():
-            return path
+        with suppress(OSError):  # with every route it grows, until it is too long for a path
+            if path.is_file():
+                return path
     raise UserError(
         f"agent configuration {parts[0] or text!r}: no such file; give a YAML file, e.g. with policy: expert"
     )

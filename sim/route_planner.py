@@ -19,6 +19,7 @@ OFF_COST = 3.0  # a waypoint a metre beside a lane weighs as much as this much d
 CHANGE_M = 25.0  # length of a change by one lane
 LANE_M = 3.5
 SHORTEST_CHANGE_M = 8
+REPETITION_SEED = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class FileRouteSpec(RouteSpec):
     points_world: tuple[Point, ...] = field(default=(), repr=False)
     scenarios: tuple[Scenario, ...] = field(default=(), repr=False)
     weathers: tuple[Weather, ...] = field(default=(), repr=False)
+
+    def repeated(self, repetition: int) -> "FileRouteSpec":
+        """The same route with another seed: what drives on it differs."""
+        name = self.route_id.rpartition("_rep")[0]
+        seed = (self.seed + repetition * REPETITION_SEED) & 0x7FFFFFFF
+        return replace(self, route_id=f"{name}_rep{repetition}", seed=seed)
 
     @property
     def condition(self) -> str:

@@ -76,6 +76,7 @@ def test_the_configuration_is_found_whatever_is_appended(
     path = tmp_path_factory.mktemp("agent") / f"x{stem}.yaml"
     path.write_text("policy: expert\n")
     assert config_path("+".join([str(path), *appended])) == path
+    assert config_path("+".join([str(path), *appended, *["RouteScenario_1_rep0_Town01_A_1"] * 220])) == path
 
 
 def test_a_missing_configuration_is_said(tmp_path: Path) -> None:
