@@ -22,12 +22,13 @@ def percentiles(histograms: Iterable[Mapping[str, int]]) -> dict[str, float]:
     """p50, p95 and p99 [ms] over everything that was counted; empty without a value."""
     together: Counter[float] = Counter()
     for histogram in histograms:
-        for middle, count in histogram.items():
-            together[float(middle)] += count
+        for text, count in histogram.items():
+            together[float(text)] += count
     total = sum(together.values())
     if not total:
         return {}
-    found, seen = {}, 0
+    found: dict[str, float] = {}
+    seen = 0
     ranks = {p: max(1, math.ceil(total * p / 100)) for p in PERCENTILES}
     for middle in sorted(together):
         seen += together[middle]

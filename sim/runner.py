@@ -58,7 +58,7 @@ def run_suite(
     preflight(suite, carla)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
     simulator = "light simulator" if carla is None else "CARLA"
-    options = DriveOptions(record=record, perturb=perturb, dagger=dagger, wall_limit_s=_wall_limit_s(suite))
+    options = DriveOptions(record, perturb, dagger, _wall_limit_s(suite))
     run = {
         "policy": name,
         "simulator": simulator,
@@ -72,16 +72,19 @@ def run_suite(
     todo = [(n, r) for n, r in enumerate(suite.routes) if r.route_id not in results.finished]
     tasks = deque(Task(n, route, options, str(out_dir / "logs"), simulator, None, name) for n, route in todo)
     servers = parse_addresses(carla) if carla is not None else (None,) * max(1, workers)
-    pictures = record or (policy != "expert" and getattr(policy, "needs_images", True))
-    if tasks and pictures and carla is None and suite.note:
-        prepare_pictures(suite)
     if tasks:
+        if carla is None and suite.note and (record or _looks(policy)):
+            prepare_pictures(suite)
         already = len(suite.routes) - len(tasks)
         with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes", already) as bar:
             driver = policy if policy == "expert" else _Built(policy)
             Fleet(driver, servers, tasks, results, bar, out_dir / "workers.log").run()
     results.write()
     return results.result(versions())
+
+
+def _looks(policy: PolicyFactory | Literal["expert"]) -> bool:
+    return policy != "expert" and bool(getattr(policy, "needs_images", True))
 
 
 def _wall_limit_s(suite: Suite) -> float:
