@@ -11,11 +11,14 @@ T = TypeVar("T")
 
 
 class Progress:
-    """One bar: `with Progress("driving", total=12) as bar: bar.advance(note="route 3")`."""
+    """One bar: `with Progress("driving", total=12) as bar: bar.advance(note="route 3")`.
 
-    def __init__(self, label: str, total: int, unit: str = "") -> None:
-        self._label, self._total, self._unit = label, total, unit
-        self._done, self._start, self._shown = 0, time.monotonic(), 0.0
+    `already` of the total were done before; the estimate of the time left goes by the others.
+    """
+
+    def __init__(self, label: str, total: int, unit: str = "", already: int = 0) -> None:
+        self._label, self._total, self._unit, self._already = label, total, unit, already
+        self._done, self._start, self._shown = already, time.monotonic(), 0.0
         self._live = sys.stderr.isatty()
 
     def __enter__(self) -> Self:
@@ -38,7 +41,8 @@ class Progress:
         self._shown = time.monotonic()
         spent = self._shown - self._start
         share = self._done / self._total if self._total else 1.0
-        left = spent / share - spent if share > 0 else float("nan")
+        new = self._done - self._already
+        left = spent / new * (self._total - self._done) if new > 0 else float("nan")
         eta = f"{spent:.0f} s" if final else "ETA --" if left != left else f"ETA {left:.0f} s"
         filled = round(24 * min(1.0, share))
         bar = "#" * filled + "." * (24 - filled)

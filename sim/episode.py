@@ -6,23 +6,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drive.contracts import (
-    DT_S,
-    F32,
     F64,
     U8,
     DriveLog,
     Event,
     LogMeta,
-    Observation,
     Plan,
     Policy,
     RouteHint,
 )
-from drive.geometry.se2 import resample_poses, to_local
 from sim.control import Tracker
 from sim.criteria import Criteria, time_limit_s
 from sim.expert import plan_expert
 from sim.frames import CAMERA, front_camera
+from sim.observe import chosen_poses, history_ego, observation
 from sim.recording import Recorder, outcome, road_patch
 from sim.routes import RouteSpec
 from sim.session import TICK_S, Address, Session
@@ -30,7 +27,6 @@ from sim.situation import Situation
 
 PLAN_EVERY = 4
 LOG_EVERY = 2
-HISTORY_S = (-2.0, -1.5, -1.0, -0.5, 0.0)
 SETTLE_S = 0.05
 TAKE_OVER_M = 2.2
 TAKE_OVER_STUCK_S = 8.0
@@ -193,7 +189,7 @@ def _plan(drive: _Drive, scene: Situation) -> None:
     camera = drive.session.camera
     image = camera.at(drive.session.frame) if camera else None
     plan = _ask(drive, scene, hint, image)
-    steers = label.pose_ego if plan is None else _at_dt(plan)
+    steers = label.pose_ego if plan is None else chosen_poses(plan)
     if plan is not None and drive.options.dagger and _expert_takes_over(drive, scene):
         steers = label.pose_ego
     drive.tracker.set_plan(steers, scene.ego.pose_world, scene.t_s)
@@ -204,46 +200,14 @@ def _plan(drive: _Drive, scene: Situation) -> None:
 def _ask(drive: _Drive, scene: Situation, hint: RouteHint, image: U8 | None) -> Plan | None:
     if drive.policy is None:
         return None
-    images = {CAMERA: image[None]} if image is not None and drive.policy.needs_images else {}
-    observation = Observation(
-        t_us=round(scene.t_s * 1e6),
-        images=images,
-        cameras={CAMERA: front_camera()} if images else {},
-        history_ego=_history(drive, scene),
-        speed_mps=scene.ego.speed_mps,
-        accel_mps2=scene.ego.accel_mps2,
-        yaw_rate_radps=scene.ego.yaw_rate_radps,
-        route=hint,
-    )
+    images = {CAMERA: image} if image is not None and drive.policy.needs_images else {}
+    past = history_ego(drive.trail_t, drive.trail, scene.t_s, scene.ego)
+    asked = observation(scene.t_s, scene.ego, hint, past, images, {CAMERA: front_camera()})
     start = time.perf_counter()
-    plan = drive.policy.plan([observation], drive.session.spec.seed * 100_003 + drive.plans)[0]
+    plan = drive.policy.plan([asked], drive.session.spec.seed * 100_003 + drive.plans)[0]
     drive.latencies_ms.append(1e3 * (time.perf_counter() - start))
     drive.split_brain += "split_brain" in plan.flags
     return plan
-
-
-def _at_dt(plan: Plan) -> F32:
-    """The chosen trajectory on the 0.1 s grid."""
-    best = plan.best
-    if abs(best.dt_s - DT_S) < 1e-9 or not np.isfinite(best.pose_ego).all():
-        return best.pose_ego
-    t = np.arange(len(best.pose_ego) + 1) * best.dt_s
-    poses = np.concatenate([np.zeros((1, 3)), best.pose_ego])
-    return resample_poses(poses, t, np.arange(1, round(t[-1] / DT_S) + 1) * DT_S).astype(np.float32)
-
-
-def _history(drive: _Drive, scene: Situation) -> F32:
-    """Past poses at 2 Hz in the current ego frame; before the start (or a displacement) straight as now."""
-    t = np.array(drive.trail_t)
-    wanted = scene.t_s + np.array(HISTORY_S)
-    local = to_local(np.array(drive.trail), scene.ego.pose_world)
-    poses = resample_poses(local, t, wanted)
-    early = wanted < t[0] - 1e-6
-    first = local[0]
-    for k in np.flatnonzero(early):
-        back = scene.ego.speed_mps * (t[0] - wanted[k])
-        poses[k] = [first[0] - back * np.cos(first[2]), first[1] - back * np.sin(first[2]), first[2]]
-    return poses.astype(np.float32)
 
 
 def _expert_takes_over(drive: _Drive, scene: Situation) -> bool:

@@ -12,6 +12,7 @@ from drive.files import read_json, write_json
 from drive.score.closedloop import INFRACTIONS, is_success, record_counts, record_score, suite_score
 from sim.criteria import KEYS
 from sim.episode import DriveReport
+from sim.latency import counts, percentiles
 from sim.routes import RouteSpec
 from sim.suites import Suite
 
@@ -57,6 +58,7 @@ def record_of(report: DriveReport, index: int) -> dict[str, Any]:
         "unusable_plans": report.unusable_plans,
         "late_images": report.late_images,
         "plan_ms": _percentiles(report.plan_ms),
+        "plan_ms_counts": counts(report.plan_ms),
     }
     return record
 
@@ -193,6 +195,7 @@ class ResultsFile:
                     "suite": self._suite.name,
                     "planned": planned,
                     "protocol": self.protocol,
+                    "plan_ms": percentiles(r["meta"].get("plan_ms_counts", {}) for r in records),
                     **({"scenarios_left_out": self._suite.left_out} if self._suite.left_out else {}),
                     "run": self._run,
                 },

@@ -19,6 +19,7 @@ OFF_COST = 3.0  # a waypoint a metre beside a lane weighs as much as this much d
 CHANGE_M = 25.0  # length of a change by one lane
 LANE_M = 3.5
 SHORTEST_CHANGE_M = 8
+REPETITION_SEED = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class FileRouteSpec(RouteSpec):
     points_world: tuple[Point, ...] = field(default=(), repr=False)
     scenarios: tuple[Scenario, ...] = field(default=(), repr=False)
     weathers: tuple[Weather, ...] = field(default=(), repr=False)
+
+    def repeated(self, repetition: int) -> "FileRouteSpec":
+        """The same route with another seed: what drives on it differs."""
+        name = self.route_id.rpartition("_rep")[0]
+        seed = (self.seed + repetition * REPETITION_SEED) & 0x7FFFFFFF
+        return replace(self, route_id=f"{name}_rep{repetition}", seed=seed)
 
     @property
     def condition(self) -> str:
@@ -151,16 +158,17 @@ def _joined(legs: list[Leg]) -> list[Leg]:
 
 
 @dataclass
-class _Line:
-    """Points of a path while it is built, at most STEP_M apart along the lanes."""
+class Line:
+    """Points of a path while it is built, at most STEP_M apart along the lanes; start with empty lists."""
 
-    pose: list[tuple[float, float, float]]
-    z: list[float]
-    width: list[float]
-    junction: list[bool]
-    lane: list[tuple[int, int]]
+    pose: list[tuple[float, float, float]] = field(default_factory=list)
+    z: list[float] = field(default_factory=list)
+    width: list[float] = field(default_factory=list)
+    junction: list[bool] = field(default_factory=list)
+    lane: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, waypoint: carla.Waypoint) -> None:
+        """Append a waypoint."""
         self.pose.append(waypoint_pose(waypoint))
         self.z.append(waypoint.transform.location.z)
         self.width.append(waypoint.lane_width)
@@ -170,7 +178,7 @@ class _Line:
 
 def lane_route(graph: LaneGraph, legs: tuple[Leg, ...], speeds_mps: dict[int, float]) -> Route:
     """Route along legs, with a run-up before it and a run-off behind the goal; lane changes take 25 m."""
-    line = _Line([], [], [], [], [])
+    line = Line()
     changes: list[
         tuple[int, float]
     ] = []  # index of the first point on the new lane, offset of the old one [m]
@@ -182,6 +190,21 @@ def lane_route(graph: LaneGraph, legs: tuple[Leg, ...], speeds_mps: dict[int, fl
     line.add(graph.waypoint(legs[-1].lane, legs[-1].end_m))
     driven = len(line.pose)
     _run_off(graph, legs[-1], line)
+    return smooth_route(line, changes, driven, speeds_mps)
+
+
+def smooth_route(
+    line: Line, changes: list[tuple[int, float]], driven: int, speeds_mps: dict[int, float]
+) -> Route:
+    """Route along a line that jumps sideways at lane changes, with the jumps spread over a length.
+
+    Args:
+        line: Points up to the goal and behind it.
+        changes: Per lane change the index of its first point on the new lane, and how far to the left of that
+            the old lane lies [m].
+        driven: How many of the points lead to the goal.
+        speeds_mps: Posted speed per OpenDRIVE road.
+    """
     pose = np.array(line.pose)
     spans = _change_spans(line, changes, driven)
     pose = _shifted(pose, changes, spans)
@@ -195,7 +218,7 @@ def _offset_m(graph: LaneGraph, before: Leg, leg: Leg) -> float:
     return -(old[0] - new[0]) * math.sin(new[2]) + (old[1] - new[1]) * math.cos(new[2])
 
 
-def _run_off(graph: LaneGraph, last: Leg, line: _Line) -> None:
+def _run_off(graph: LaneGraph, last: Leg, line: Line) -> None:
     """Go on behind the goal along the straightest lanes, as far as there are any."""
     lane, begin, left = last.lane, last.end_m + STEP_M, float(RUN_OFF_M + 2)
     while left > 0:
@@ -210,7 +233,7 @@ def _run_off(graph: LaneGraph, last: Leg, line: _Line) -> None:
         lane, begin = min(known.after, key=lambda key: (abs(float(wrap(ends[key] - yaw))), key)), 0.0
 
 
-def _change_spans(line: _Line, changes: list[tuple[int, float]], driven: int) -> list[int]:
+def _change_spans(line: Line, changes: list[tuple[int, float]], driven: int) -> list[int]:
     """Over how many points each lane change is spread; changes that follow at once share one long movement.
 
     A change ends before the next junction, unless it begins in one, and before the goal.
@@ -245,7 +268,7 @@ def _shifted(pose: F64, changes: list[tuple[int, float]], spans: list[int]) -> F
 
 
 def _resampled(
-    line: _Line,
+    line: Line,
     pose: F64,
     goal: int,
     changes: list[tuple[int, float]],

@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import carla
 import numpy as np
@@ -46,6 +46,10 @@ class RouteSpec:
     vehicles: int = 0
     walkers: int = 0
     start_speed_mps: float = 0.0
+
+    def repeated(self, repetition: int) -> "RouteSpec":
+        """The same drive once more: on the light simulator to the bit, on CARLA as far as it goes."""
+        return replace(self, route_id=f"{self.route_id}_rep{repetition}") if repetition else self
 
     @property
     def condition(self) -> str:

@@ -2,16 +2,11 @@
 
 import hashlib
 import json
-import time
 import traceback
-from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from multiprocessing import connection, get_context
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,23 +14,12 @@ from drive.contracts import EvalResult, Policy, UserError
 from drive.progress import Progress
 from sim.episode import DriveOptions
 from sim.file_suites import prepare_pictures
-from sim.results import SIMULATION_CRASHED, ResultsFile, failure_record
+from sim.fleet import Fleet, PolicyFactory
+from sim.results import ResultsFile
 from sim.suites import Suite
-from sim.worker import Task, work
+from sim.worker import Task, parse_address, parse_addresses
 
-PolicyFactory = Callable[[], Policy]
-ATTEMPTS = 3
-IDENTICAL_CRASHES = 3
-GRACE_S = 90.0
 SLOWEST_MPS = 1.0  # of wall time; only routes of more than 900 m get more than the usual limit by it
-
-
-@dataclass
-class _Worker:
-    process: SpawnProcess
-    pipe: Connection
-    task: Task | None = None
-    deadline: float = 0.0
 
 
 def run_suite(
@@ -56,8 +40,9 @@ def run_suite(
         suite: Routes.
         policy: Picklable factory of the driver, built once per worker, or "expert".
         out_dir: Gets results.json, workers.log and, if `record`, logs/ (a log store).
-        carla: host:port of a running CARLA server; None starts an own light server per route.
-        workers: Parallel drives; 1 with `carla`.
+        carla: host:port of a running CARLA server, or several with commas between them; None starts an own
+            light server per route.
+        workers: Parallel drives; with `carla` one per server.
         record: Keep drive logs with camera images.
         perturb: Share of planning steps after which the ego is displaced (training data only).
         dagger: Let the expert take over when the policy is far off or stuck (training data only).
@@ -73,7 +58,7 @@ def run_suite(
     preflight(suite, carla)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
     simulator = "light simulator" if carla is None else "CARLA"
-    options = DriveOptions(record=record, perturb=perturb, dagger=dagger, wall_limit_s=_wall_limit_s(suite))
+    options = DriveOptions(record, perturb, dagger, _wall_limit_s(suite))
     run = {
         "policy": name,
         "simulator": simulator,
@@ -85,18 +70,21 @@ def run_suite(
     }
     results = ResultsFile(out_dir / "results.json", suite, run)
     todo = [(n, r) for n, r in enumerate(suite.routes) if r.route_id not in results.finished]
-    tasks = deque(Task(n, route, options, str(out_dir / "logs"), simulator, carla, name) for n, route in todo)
-    count = 1 if carla else max(1, min(workers, len(tasks)))
-    pictures = record or (policy != "expert" and getattr(policy, "needs_images", True))
-    if tasks and pictures and carla is None and suite.note:
-        prepare_pictures(suite)
+    tasks = deque(Task(n, route, options, str(out_dir / "logs"), simulator, None, name) for n, route in todo)
+    servers = parse_addresses(carla) if carla is not None else (None,) * max(1, workers)
     if tasks:
-        with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes") as bar:
-            bar.advance(len(suite.routes) - len(tasks), "already driven" if results.finished else "")
+        if carla is None and suite.note and (record or _looks(policy)):
+            prepare_pictures(suite)
+        already = len(suite.routes) - len(tasks)
+        with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes", already) as bar:
             driver = policy if policy == "expert" else _Built(policy)
-            _Pool(driver, count, tasks, results, bar, out_dir / "workers.log").run()
+            Fleet(driver, servers, tasks, results, bar, out_dir / "workers.log").run()
     results.write()
     return results.result(versions())
+
+
+def _looks(policy: PolicyFactory | Literal["expert"]) -> bool:
+    return policy != "expert" and bool(getattr(policy, "needs_images", True))
 
 
 def _wall_limit_s(suite: Suite) -> float:
@@ -110,17 +98,21 @@ def preflight(suite: Suite, carla: str | None) -> None:
     if carla is None:
         from sim.server.opendrive import available_towns
 
-        towns, where = available_towns(), "the light simulator"
-    else:
-        from sim.session import connect, towns_on
-        from sim.worker import parse_address
+        _check_towns(suite, available_towns(), "the light simulator")
+        return
+    from sim.session import connect, towns_on
 
+    for address in parse_addresses(carla):
         try:
-            towns, where = towns_on(connect(*parse_address(carla))), f"the CARLA server at {carla}"
+            towns = towns_on(connect(*parse_address(address)))
         except RuntimeError as error:
             raise UserError(
-                f"--carla {carla}: no answer ({error}); start CARLA 0.9.16 or leave --carla out"
+                f"--carla {address}: no answer ({error}); start CARLA 0.9.16 or leave --carla out"
             ) from None
+        _check_towns(suite, towns, f"the CARLA server at {address}")
+
+
+def _check_towns(suite: Suite, towns: Sequence[str], where: str) -> None:
     missing = [town for town in suite.towns if town not in towns]
     if missing:
         lost = sum(route.town in missing for route in suite.routes)
@@ -161,114 +153,3 @@ def _factory_name(factory: PolicyFactory) -> str:
 
 def _routes_sha(suite: Suite) -> str:
     return hashlib.sha256(json.dumps([asdict(r) for r in suite.routes]).encode()).hexdigest()[:16]
-
-
-class _Pool:
-    """Hands tasks to worker processes, and replaces the ones that die."""
-
-    def __init__(
-        self,
-        policy: PolicyFactory | Literal["expert"],
-        count: int,
-        tasks: deque[Task],
-        results: ResultsFile,
-        bar: Progress,
-        log_file: Path,
-    ) -> None:
-        self._policy, self._tasks, self._results, self._bar = policy, tasks, results, bar
-        self._log_file = log_file
-        self._context = get_context("spawn")
-        self._count = count
-        self._attempts: Counter[int] = Counter()
-        self._crashes: list[str] = []
-
-    def run(self) -> None:
-        workers = [self._start() for _ in range(self._count)]
-        try:
-            while workers:
-                workers = self._step(workers)
-        finally:
-            for worker in workers:
-                self._stop(worker)
-
-    def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=work, args=(theirs, self._policy, self._log_file), daemon=True)
-        process.start()
-        theirs.close()
-        return self._assign(_Worker(process, ours))
-
-    def _assign(self, worker: _Worker) -> _Worker:
-        worker.task = self._tasks.popleft()
-        self._attempts[worker.task.index] += 1
-        worker.deadline = time.monotonic() + worker.task.options.wall_limit_s + GRACE_S
-        with suppress(BrokenPipeError):  # it has died: the next wait sees the end of its pipe
-            worker.pipe.send(worker.task)
-        return worker
-
-    def _step(self, workers: list[_Worker]) -> list[_Worker]:
-        """Wait for the next message or death, handle it, and return the workers that go on."""
-        ready = connection.wait([w.pipe for w in workers], timeout=1.0)
-        after: list[_Worker] = []
-        for worker in workers:
-            if worker.pipe in ready:
-                kept = self._receive(worker)
-            elif time.monotonic() > worker.deadline:
-                worker.process.kill()
-                worker.process.join(timeout=10)
-                kept = self._replace(worker, "no sign of life within the wall limit")
-            else:
-                kept = worker
-            if kept is not None:
-                after.append(kept)
-        return after
-
-    def _receive(self, worker: _Worker) -> _Worker | None:
-        try:
-            kind, payload = worker.pipe.recv()
-        except (EOFError, ConnectionResetError):
-            worker.process.join(timeout=5)
-            code = worker.process.exitcode
-            return self._replace(worker, f"worker ended with exit code {code}, see {self._log_file}")
-        if kind == "user_error":
-            raise UserError(payload)
-        assert worker.task is not None
-        if kind == "record":
-            self._crashes.clear()
-            self._results.add(payload)
-            self._bar.advance(note=f"{payload['route_id']}: {payload['status']}")
-        else:
-            self._failed(worker.task, payload)
-        if self._tasks:
-            return self._assign(worker)
-        with suppress(BrokenPipeError):
-            worker.pipe.send(None)
-        self._stop(worker, wait=True)
-        return None
-
-    def _replace(self, worker: _Worker, reason: str) -> _Worker | None:
-        worker.pipe.close()
-        if worker.task is not None:
-            self._failed(worker.task, reason)
-        return self._start() if self._tasks else None
-
-    def _failed(self, task: Task, reason: str) -> None:
-        """The simulator failed on a task: again, or give up on this route, or on the whole run."""
-        self._crashes.append(reason)
-        last = self._crashes[-IDENTICAL_CRASHES:]
-        if len(last) == IDENTICAL_CRASHES and len(set(last)) == 1 and not self._results.finished:
-            raise UserError(f"the simulator failed {IDENTICAL_CRASHES} times in the same way: {reason}")
-        if self._attempts[task.index] < ATTEMPTS:
-            self._tasks.append(task)
-            return
-        self._results.add(failure_record(task.spec, task.index, SIMULATION_CRASHED, reason))
-        self._bar.advance(note=f"{task.spec.route_id}: {SIMULATION_CRASHED}")
-
-    @staticmethod
-    def _stop(worker: _Worker, wait: bool = False) -> None:
-        if wait:
-            worker.process.join(timeout=10)
-        if worker.process.is_alive():
-            worker.process.kill()
-        worker.process.join(timeout=10)
-        worker.pipe.close()

@@ -1,22 +1,21 @@
 """One drive's world on a CARLA server: set up, tick, ground truth, tear down."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import carla
 import numpy as np
 
-from drive.contracts import F64, AgentKind, UserError
+from drive.contracts import F64, UserError
 from sim.control import VehicleGains
-from sim.frames import axle_from_centre, centre_from_axle, pose_from_carla, transform, vector
+from sim.frames import centre_from_axle, transform, vector
+from sim.ground_truth import RoadUsers, ego_state, vehicle_gains
 from sim.lights import RouteLights
-from sim.predict import lane_paths
 from sim.route_planner import route_for
 from sim.routes import Route, RouteSpec, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
-from sim.situation import Agents, EgoState, Situation
-from sim.traffic import hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
+from sim.situation import Situation
+from sim.traffic import hand_over, spawn_ego, spawn_vehicles, start_traffic_manager
 from sim.walkers import Walkers
 from sim.watchdog import Watchdog
 
@@ -25,10 +24,6 @@ TICK_TIMEOUT_S = 20.0
 CONNECT_TIMEOUT_S = 5.0
 WARM_UP_TICKS = (20, 100)
 ALIGN_TICKS = 8
-SEE_AGENTS_M = 100.0
-OTHER_LEVEL_M = 4.5
-WALKER_SIZE_M = 0.5  # their boxes are thinner than a person in motion
-PREDICT_AGENTS_M = 55.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,7 @@ class Session:
         self._speeds = road_speeds_mps(self.map.to_opendrive())
         self.route: Route = route_for(self.map, spec, self._speeds)
         self._with_camera = camera
+        self._others = RoadUsers(self.map)
         self.frame = 0
         self.first_frame = 0
 
@@ -123,7 +119,7 @@ class Session:
         self.watchdog = Watchdog(world, self._address.traffic_port)
         self.tick()
         hand_over(self._manager, self._address.traffic_port, vehicles, spec.seed)
-        self._describe(world.get_actors([a.id for a in vehicles + self.walkers.actors]))
+        self._others.describe(world.get_actors([a.id for a in vehicles + self.walkers.actors]))
         self.lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), self.route)
         self.ego.apply_control(carla.VehicleControl(brake=1.0))
         self._s_m = self.route.start_m
@@ -147,16 +143,6 @@ class Session:
                 return
         raise TimeoutError(f"the camera sent no picture within {ALIGN_TICKS} ticks")
 
-    def _describe(self, actors: Sequence[carla.Actor]) -> None:
-        """Read ids, kinds and box sizes once: `bounding_box` is a remote call."""
-        self._agents = sorted(actors, key=lambda a: a.id)
-        boxes = [a.bounding_box.extent for a in self._agents]
-        self._sizes = np.array([(2 * b.x, 2 * b.y) for b in boxes], np.float32).reshape(-1, 2)
-        kinds = [int(kind_of(a.type_id, 2 * b.x)) for a, b in zip(self._agents, boxes, strict=True)]
-        self._kinds = np.array(kinds, np.int32)
-        walks = self._kinds == AgentKind.PEDESTRIAN
-        self._sizes[walks] = np.maximum(self._sizes[walks], WALKER_SIZE_M)
-
     def tick(self) -> None:
         """Advance the simulation by TICK_S."""
         if self.watchdog is None:
@@ -171,13 +157,11 @@ class Session:
     def scene(self, predict: bool) -> Situation:
         """Ground truth of the newest tick; `predict` adds the agents' possible paths (slow)."""
         snapshot = self._world.get_snapshot()
-        ego = self._ego_state(snapshot)
+        ego = ego_state(snapshot, self.ego.id)
         pose = ego.pose_world
         s_m, lateral = self.route.locate((pose[0], pose[1], pose[2]), self._s_m)
         self._s_m = s_m
-        agents, heights = self._agent_states(snapshot, pose[:2])
-        if predict:
-            agents = replace(agents, paths=self._paths(agents, heights, pose[:2]))
+        agents = self._others.around(snapshot, self.route, s_m, pose[:2], predict)
         return Situation(
             self.t_s, ego, s_m, lateral, self.route, agents, self.lights.stops, self.lights.states()
         )
@@ -187,61 +171,9 @@ class Session:
         if self.walkers.all:
             self.walkers.tick(self._world.get_snapshot(), scene, TICK_S)
 
-    def _ego_state(self, snapshot: carla.WorldSnapshot) -> EgoState:
-        found = snapshot.find(self.ego.id)
-        here, velocity = found.get_transform(), found.get_velocity()
-        centre = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
-        speed = velocity.x * math.cos(centre[2]) - velocity.y * math.sin(centre[2])
-        accel = found.get_acceleration()
-        forward = accel.x * math.cos(centre[2]) - accel.y * math.sin(centre[2])
-        turning = -math.radians(found.get_angular_velocity().z)
-        return EgoState(axle_from_centre(np.array(centre)), speed, forward, turning)
-
-    def _agent_states(self, snapshot: carla.WorldSnapshot, ego_xy: F64) -> tuple[Agents, list[float]]:
-        """Road users within 100 m and on the ego's level: not those on a bridge above or a road below."""
-        level_m = float(self.route.z_m[min(max(int(self._s_m), 0), len(self.route.z_m) - 1)])
-        rows, poses, speeds, heights = [], [], [], []
-        for i, actor in enumerate(self._agents):
-            found = snapshot.find(actor.id)
-            if found is None:
-                continue
-            here, v = found.get_transform(), found.get_velocity()
-            x, y, yaw = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
-            if abs(x - ego_xy[0]) + abs(y - ego_xy[1]) > SEE_AGENTS_M:
-                continue
-            if abs(here.location.z - level_m) > OTHER_LEVEL_M:
-                continue
-            rows.append(i)
-            if self._kinds[i] == AgentKind.PEDESTRIAN:
-                speed = math.hypot(v.x, v.y)
-                yaw = math.atan2(-v.y, v.x) if speed > 0.1 else yaw
-            else:
-                speed = v.x * math.cos(yaw) - v.y * math.sin(yaw)
-            poses.append((x, y, yaw))
-            speeds.append(speed)
-            heights.append(here.location.z)
-        chosen = np.array(rows, int)
-        ids = np.array([self._agents[i].id for i in rows], np.int32)
-        pose = np.array(poses, np.float64).reshape(-1, 3)
-        speed_array = np.array(speeds, np.float64)
-        return Agents(ids, self._kinds[chosen], self._sizes[chosen], pose, speed_array), heights
-
-    def _paths(self, agents: Agents, heights: list[float], ego_xy: F64) -> tuple[tuple[F64, ...], ...]:
-        paths: list[tuple[F64, ...]] = []
-        for i, pose in enumerate(agents.pose_world):
-            speed = float(agents.speed_mps[i])
-            near = math.hypot(pose[0] - ego_xy[0], pose[1] - ego_xy[1]) < PREDICT_AGENTS_M
-            if agents.kind[i] == AgentKind.PEDESTRIAN or speed < 0.3 or not near:
-                paths.append(())
-            else:
-                paths.append(lane_paths(self.map, pose, heights[i], 10.0 + 4.0 * max(speed, 5.0)))
-        return tuple(paths)
-
     def gains(self) -> VehicleGains:
         """How the ego's pedals and wheel act, as far as the server tells."""
-        physics = self.ego.get_physics_control()
-        curve = tuple((float(p.x), float(p.y)) for p in physics.steering_curve) or ((0.0, 1.0),)
-        return VehicleGains(max_wheel_rad=math.radians(physics.wheels[0].max_steer_angle), curve=curve)
+        return vehicle_gains(self.ego)
 
     def contacts(self) -> list[Contact]:
         """The ego's collisions; call once, at the end."""

@@ -113,6 +113,13 @@ def take(suite: Suite, count: int) -> Suite:
     return replace(suite, routes=spread(suite.routes, count))
 
 
+def repeat(suite: Suite, count: int) -> Suite:
+    """The suite `count` times over: all routes, then all of them again; UserError for less than once."""
+    if count < 1:
+        raise UserError(f"--repetitions must be at least 1, got {count}")
+    return replace(suite, routes=tuple(r.repeated(k) for k in range(count) for r in suite.routes))
+
+
 def spread(items: Sequence[T], count: int) -> tuple[T, ...]:
     """At most `count` items at even distances; UserError if that is less than one."""
     if count < 1:

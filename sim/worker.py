@@ -5,6 +5,8 @@ A fresh server and TrafficManager per route make a drive independent of what was
 
 import os
 import signal
+import socket
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +20,9 @@ from sim.results import AGENT_CRASHED, failure_record, record_of
 from sim.routes import RouteSpec
 from sim.server_process import TRAFFIC_OFFSET, die_with_parent, own_server, reserve_ports
 from sim.session import Address
+
+RESTART_S = 30.0
+POLL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ def _drive(task: Task, policy: Policy | None) -> DriveReport:
             stack.enter_context(own_server(task.spec.town, port))
         else:
             host, theirs = parse_address(task.carla)
+            await_server(host, theirs)
             address = Address(host, theirs, port + TRAFFIC_OFFSET, own=False)
         report = drive_route(address, task.spec, policy, task.options, task.driver, task.simulator)
     if report.log is not None:
@@ -104,9 +110,36 @@ def _drive(task: Task, policy: Policy | None) -> DriveReport:
     return report
 
 
+def await_server(host: str, port: int, limit_s: float = RESTART_S) -> None:
+    """Wait until a foreign server listens: whoever looks after it may just be starting it again.
+
+    Raises:
+        ConnectionError: It does not within limit_s.
+    """
+    until = time.monotonic() + limit_s
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=POLL_S * 5):
+                return
+        except OSError as error:
+            if time.monotonic() > until:
+                raise ConnectionError(f"{host}:{port} does not answer ({error})") from error
+        time.sleep(POLL_S)
+
+
 def parse_address(carla: str) -> tuple[str, int]:
     """Host and port of a foreign server; UserError if malformed."""
     host, _, port = carla.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65534:
         raise UserError(f"--carla {carla}: expected HOST:PORT, e.g. localhost:2000")
     return host, int(port)
+
+
+def parse_addresses(carla: str) -> tuple[str, ...]:
+    """Foreign servers of "HOST:PORT,HOST:PORT,..."; UserError if one is malformed or named twice."""
+    found = tuple(part.strip() for part in carla.split(","))
+    for address in found:
+        parse_address(address)
+        if found.count(address) > 1:
+            raise UserError(f"--carla {carla}: {address} is named twice; a server takes one drive at a time")
+    return found

@@ -45,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or models:/nightdrive@champion (default: %(default)s)",
     )
     parser.add_argument(
-        "--carla", metavar="HOST:PORT", help="drive on this CARLA server, not on the light simulator"
+        "--repetitions", type=int, default=1, metavar="N", help="drive every route N times (default: 1)"
+    )
+    parser.add_argument(
+        "--carla",
+        metavar="HOST:PORT,...",
+        help="drive on this CARLA server, or on these in parallel, not on the light simulator",
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
@@ -61,13 +66,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Drive, print the table per condition; 1 if the policy or the simulator failed on a route."""
     from drive.cli import output
+    from sim.suites import repeat
 
     suite, warnings = choose_routes(args)
+    suite = repeat(suite, args.repetitions)
     if args.workers < 1:
         raise UserError(f"--workers must be at least 1, got {args.workers}")
     if not 0 <= args.perturb <= 0.5:
         raise UserError(f"--perturb must be between 0 and 0.5, got {args.perturb}")
     from drive.cli.policies import driver
+    from sim.latency import of_results
     from sim.results import failures
     from sim.runner import preflight, run_suite
 
@@ -90,11 +98,15 @@ def run(args: argparse.Namespace) -> int:
         policy_name=name,
     )
     summary = summarise(suite, result)
-    failed = failures(out / "results.json")
+    failed, plan_ms = failures(out / "results.json"), of_results(out / "results.json")
     _print(suite, result, summary, out)
+    if plan_ms:
+        shown = ", ".join(f"{name} {value:.1f}" for name, value in plan_ms.items())
+        print(f"  time per plan on this machine [ms]: {shown}")
     _print_failures(failed)
     numbers = payload(suite, result, summary) | {"warnings": [asdict(finding) for finding in warnings]}
-    output.finish(args, {"results": str(out / "results.json"), **numbers, "failures": failed})
+    where = {"results": str(out / "results.json")}
+    output.finish(args, {**where, **numbers, "plan_ms": plan_ms, "failures": failed})
     return 1 if failed or len(result.cases) < result.planned else 0
 
 

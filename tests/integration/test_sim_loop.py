@@ -1,9 +1,6 @@
 """The closed loop on the real light server through the official client."""
 
 import json
-import multiprocessing
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -257,31 +254,6 @@ def test_own_server_is_gone_afterwards_also_when_the_block_fails() -> None:
 def test_two_reservations_never_share_ports() -> None:
     with reserve_ports() as first, reserve_ports() as second:
         assert first != second
-
-
-def test_kill_9_leaves_no_process_and_the_rerun_finishes(tmp_path: Path) -> None:
-    routes = suite_of(QUIET, replace(QUIET, route_id="other", seed=111))
-    process = multiprocessing.get_context("spawn").Process(target=_run, args=(routes, tmp_path))
-    process.start()
-    until = time.monotonic() + 60
-    while time.monotonic() < until and not (tmp_path / "results.json").exists():
-        time.sleep(0.05)
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert children
-    os.kill(process.pid or 0, signal.SIGKILL)
-    process.join()
-    _, alive = psutil.wait_procs(children, timeout=10)
-    assert not [p for p in alive if "resource_tracker" not in " ".join(p.cmdline())]
-    done = {
-        r["route_id"] for r in json.loads((tmp_path / "results.json").read_text())["_checkpoint"]["records"]
-    }
-    result = run_suite(routes, "expert", tmp_path, record=False)
-    assert done <= {c.case_id for c in result.cases}
-    assert len(result.cases) == 2
-
-
-def _run(routes: Suite, out: Path) -> None:
-    run_suite(routes, "expert", out, record=False)
 
 
 def test_command_refuses_bad_names_quickly_with_exit_code_2(tmp_path: Path) -> None:
