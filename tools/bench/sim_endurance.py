@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import carla
 import psutil
@@ -42,6 +43,13 @@ def running(town: str, port: int) -> Iterator[psutil.Process]:
             process.terminate()
 
 
+def peak_bytes(process: psutil.Process) -> int:
+    """Largest resident set so far, as Linux counts it."""
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(kilobytes) << 10
+
+
 def loads(port: int, repeats: int) -> None:
     """Print seconds and peak memory of every town."""
     for town in available_towns():
@@ -51,7 +59,7 @@ def loads(port: int, repeats: int) -> None:
             with running(town, port) as server:
                 seconds.append(time.perf_counter() - start)
                 cpu.append(cpu_s(server))
-                peak = max(peak, server.memory_info().rss)
+                peak = max(peak, peak_bytes(server))
         print(
             f"  {town:9s} {statistics.median(seconds):6.1f} s ({statistics.median(cpu):.1f} s of CPU), "
             f"{peak >> 20:5d} MB",
@@ -68,10 +76,10 @@ def route(port: int, vehicles: int, limit_s: float) -> None:
         settings = world.get_settings()
         settings.synchronous_mode, settings.fixed_delta_seconds = True, TICK_S
         world.apply_settings(settings)
-        manager = client.get_trafficmanager(port + 1000)
+        manager = client.get_trafficmanager(port + 100)
         manager.set_synchronous_mode(True)
         manager.set_random_device_seed(1)
-        cars = _traffic(world, vehicles + 1, port + 1000)
+        cars = _traffic(world, vehicles + 1, port + 100)
         manager.ignore_lights_percentage(cars[0], 100.0)
         rates, driven, ticks = [], 0.0, 0
         start = time.perf_counter()
