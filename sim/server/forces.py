@@ -1,7 +1,7 @@
-"""Requests that push or turn a mover: impulses, forces, torques, turn rates, for the next tick only.
+"""Requests that push or turn a mover: impulses, forces, torques, turn rates, in the next tick.
 
-The kinematic model has no tyres that slip: of a push, vehicles keep the part along their heading, and a turn
-rate lasts for one tick. A vehicle weighs what its physics control says.
+Of a push, vehicles keep the part along their heading. A turn rate adds to the present one, and the tyres then
+undo it; a standing vehicle turns for one tick. A vehicle weighs what its physics control says.
 """
 
 import math
