@@ -77,6 +77,7 @@ def _constant_image(self: scene.Scene, world: World, camera: Sensor) -> bytes:
 def _run_server(town: str, port: int, constant: bool) -> None:
     if constant:
         scene.Scene.image = _constant_image  # type: ignore[method-assign]
+        scene.Scene.paint_ahead = lambda *_: None  # type: ignore[method-assign]
     serve(town, port)
 
 
