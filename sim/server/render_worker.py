@@ -1,4 +1,4 @@
-"""A process that paints pictures for the server, until its pipe (argument: file descriptor) is closed."""
+"""A process that paints pictures for the server until its pipe, given by number, is closed."""
 
 import signal
 import sys
