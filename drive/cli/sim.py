@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
+    parser.add_argument("--video", action="store_true", help="an mp4 per drive: DIR/videos")
     parser.add_argument("--no-record", action="store_true", help="keep no drive logs")
     parser.add_argument(
         "--perturb", type=float, default=0.0, metavar="P", help="displace the ego (training data)"
@@ -72,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     suite = repeat(suite, args.repetitions)
     if args.workers < 1:
         raise UserError(f"--workers must be at least 1, got {args.workers}")
+    if args.video and args.no_record:
+        raise UserError("--video is made from the drive logs; leave --no-record out")
     if not 0 <= args.perturb <= 0.5:
         raise UserError(f"--perturb must be between 0 and 0.5, got {args.perturb}")
     from drive.cli.policies import driver
@@ -105,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"  time per plan on this machine [ms]: {shown}")
     _print_failures(failed)
     numbers = payload(suite, result, summary) | {"warnings": [asdict(finding) for finding in warnings]}
-    where = {"results": str(out / "results.json")}
+    videos = _videos(out, args.workers, result) if args.video else {}
+    where = {"results": str(out / "results.json"), "videos": videos}
     output.finish(args, {**where, **numbers, "plan_ms": plan_ms, "failures": failed})
     return 1 if failed or len(result.cases) < result.planned else 0
 
@@ -220,6 +224,18 @@ def _print(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]], 
         print(f"  {suite.note}; not comparable with published scores")
     if suite.left_out:
         print(f"  scenarios left out: {', '.join(f'{kind} {n}' for kind, n in suite.left_out.items())}")
+
+
+def _videos(out: Path, workers: int, result: "EvalResult") -> dict[str, str]:
+    """Write the videos; those of routes without success are printed."""
+    from sim.video import write_videos
+
+    videos = write_videos(out / "results.json", out / "logs", workers)
+    print(f"  {len(videos)} videos in {out / 'videos'}")
+    for case in result.cases:
+        if case.terms["success"] == 0 and case.case_id in videos:
+            print(f"  no success: {case.case_id}: {videos[case.case_id]}")
+    return videos
 
 
 def _print_failures(failed: "Sequence[Mapping[str, str]]") -> None:
