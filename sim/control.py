@@ -8,6 +8,7 @@ import numpy as np
 from drive.contracts import DT_S, F32, F64
 from drive.geometry.se2 import to_local, to_world
 from sim.expert import MAX_STEER_RAD, WHEELBASE_M
+from sim.vehicle_response import DRAG_MPS2, WHEEL_SHARE, brake_for, throttle_for
 
 PREVIEW_S = 0.5
 STOPPED_M = 0.6
@@ -19,17 +20,14 @@ SAFE_BRAKE = 0.8
 
 @dataclass(frozen=True)
 class VehicleGains:
-    """How pedals and wheel act.
+    """How the wheel acts; the pedals act as sim.vehicle_response says.
 
     Attributes:
-        throttle_mps2, brake_mps2: Acceleration at full throttle, deceleration at full brake.
-        max_wheel_rad: Wheel angle at full steer.
+        max_wheel_rad: Angle of the bicycle model's wheel at full steer and standstill.
         curve: (speed km/h, share of max_wheel_rad available), ascending.
     """
 
-    throttle_mps2: float = 5.0
-    brake_mps2: float = 8.0
-    max_wheel_rad: float = math.radians(70.0)
+    max_wheel_rad: float = WHEEL_SHARE * math.radians(70.0)
     curve: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
 
     def steer(self, wheel_rad: float, speed_mps: float) -> float:
@@ -80,9 +78,9 @@ class Tracker:
         steer = self._gains.steer(self._wheel_rad, speed_mps)
         if accel is None:
             return Pedals(0.0, HOLD_BRAKE, steer)
-        if accel >= 0:
-            return Pedals(min(1.0, accel / self._gains.throttle_mps2), 0.0, steer)
-        return Pedals(0.0, min(1.0, -accel / self._gains.brake_mps2), steer)
+        if accel > -DRAG_MPS2:
+            return Pedals(throttle_for(accel, speed_mps), 0.0, steer)
+        return Pedals(0.0, brake_for(accel), steer)
 
     def _accel(self, path: F64, speed: float, age_s: float, dt_s: float) -> float | None:
         """Wanted acceleration, None to stand still."""

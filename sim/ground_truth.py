@@ -14,6 +14,7 @@ from sim.predict import lane_paths
 from sim.routes import Route
 from sim.situation import Agents, EgoState
 from sim.traffic import kind_of
+from sim.vehicle_response import WHEEL_SHARE
 
 SEE_AGENTS_M = 100.0
 OTHER_LEVEL_M = 4.5
@@ -35,10 +36,11 @@ def ego_state(snapshot: carla.WorldSnapshot, ego_id: int) -> EgoState:
 
 
 def vehicle_gains(ego: carla.Vehicle) -> VehicleGains:
-    """How a vehicle's pedals and wheel act, as far as the server tells."""
+    """How a vehicle's wheel acts, as far as the server tells."""
     physics = ego.get_physics_control()
     curve = tuple((float(p.x), float(p.y)) for p in physics.steering_curve) or ((0.0, 1.0),)
-    return VehicleGains(max_wheel_rad=math.radians(physics.wheels[0].max_steer_angle), curve=curve)
+    stated = math.radians(physics.wheels[0].max_steer_angle)
+    return VehicleGains(max_wheel_rad=WHEEL_SHARE * stated, curve=curve)
 
 
 class RoadUsers:

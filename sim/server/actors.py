@@ -100,8 +100,9 @@ class Vehicle(Mover):
     """A vehicle; `control` is the wire row [throttle, steer, brake, hand brake, reverse, manual, gear].
 
     Attributes:
-        speed: Signed speed of the rear axle along the heading [m/s].
-        wheel_rad: Present front-wheel angle, positive to the right.
+        speed: Signed speed along the heading [m/s].
+        side: Velocity of the centre across it [m/s], positive to the right.
+        wheel_rad: Present wheel angle of the bicycle model, positive to the right.
         accel: Present longitudinal acceleration [m/s2].
         ackermann: [steer, steer speed, speed, acceleration, jerk] while under Ackermann control.
         constant_velocity: Velocity in the vehicle frame that overrides the pedals.
@@ -119,7 +120,7 @@ class Vehicle(Mover):
         super().__init__(actor_id, description, transform, parent)
         self.spec: VehicleType = VEHICLES.get(self.type_id, VEHICLES[DEFAULT_VEHICLE])
         self.control: list[Any] = [0.0, 0.0, 0.0, False, False, False, 0]
-        self.wheel_rad = self.accel = 0.0
+        self.wheel_rad = self.accel = self.side = 0.0
         self.ackermann: Vector | None = None
         self.constant_velocity: Vector | None = None
         self.speed_limit_kmh = 30.0

@@ -7,8 +7,9 @@ import pytest
 
 from sim.control import SAFE_BRAKE, Tracker, VehicleGains
 from sim.expert import WHEELBASE_M
+from sim.vehicle_response import BRAKE_MPS2, DRAG_MPS2, engine_mps2
 
-GAINS = VehicleGains(max_wheel_rad=math.radians(60.0))
+GAINS = VehicleGains()
 
 
 def straight(speed: float) -> np.ndarray:
@@ -25,9 +26,8 @@ def drive(
     for k in range(round(seconds / 0.05)):
         pedals = tracker.control(pose, speed, 0.05 * k, 0.05)
         wheel = pedals.steer * GAINS.max_wheel_rad
-        speed = max(
-            0.0, speed + 0.05 * (GAINS.throttle_mps2 * pedals.throttle - GAINS.brake_mps2 * pedals.brake)
-        )
+        accel = engine_mps2(pedals.throttle, speed) - DRAG_MPS2 - BRAKE_MPS2 * pedals.brake
+        speed = max(0.0, speed + 0.05 * accel)
         pose = pose + 0.05 * speed * np.array(
             [math.cos(pose[2]), math.sin(pose[2]), math.tan(wheel) / WHEELBASE_M]
         )
