@@ -24,6 +24,7 @@ BEV_PX = (416, 416)
 MARGIN_PX = 8
 RATE_HZ = 5
 EVENT_SHOWN_S = 3.0
+BAR_PX, LEAST_BAR_PX = 196, 6
 BACK, TEXT, GOOD, BAD, DIM = (22, 26, 32), (235, 238, 242), (64, 176, 106), (224, 72, 60), (120, 128, 138)
 LIGHTS = ("red light", "yellow light", "green light")
 
@@ -172,7 +173,9 @@ def _terms(pen: "ImageDraw", at: tuple[int, int], log: DriveLog, k: int) -> None
         x, y = at[0] + (n % 2) * 208, at[1] + (n // 2) * 40
         known = name not in terms.unknown and not (name == "progress" and "route" in terms.unknown)
         share = float(value[0])
-        pen.text((x, y), name.replace("_", " "), fill=TEXT if known else DIM, font=font)
-        pen.rectangle((x, y + 19, x + 196, y + 29), fill=(46, 52, 60))
+        ink = DIM if not known else TEXT if share > 0.5 else BAD
+        pen.text((x, y), name.replace("_", " "), fill=ink, font=font)
+        pen.rectangle((x, y + 19, x + BAR_PX, y + 29), fill=(46, 52, 60))
         if known:
-            pen.rectangle((x, y + 19, x + round(196 * share), y + 29), fill=GOOD if share > 0.5 else BAD)
+            end = x + max(LEAST_BAR_PX, round(BAR_PX * share))
+            pen.rectangle((x, y + 19, end, y + 29), fill=GOOD if share > 0.5 else BAD)
