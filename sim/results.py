@@ -3,13 +3,22 @@
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from drive.contracts import CaseScore, EvalResult, UserError
 from drive.files import read_json, write_json
-from drive.score.closedloop import INFRACTIONS, is_success, record_counts, record_score, suite_score
+from drive.score.closedloop import (
+    INFRACTIONS,
+    TOLERATED,
+    is_success,
+    record_counts,
+    record_score,
+    suite_score,
+)
 from sim.criteria import KEYS
 from sim.episode import DriveReport
 from sim.routes import RouteSpec
@@ -45,7 +54,7 @@ def record_of(report: DriveReport, index: int) -> dict[str, Any]:
             f"({share:.2f}% of the completed route): {where}"
         )
     status = STATUS[report.ended]
-    if status == "Completed" and not any(infractions.values()):
+    if status == "Completed" and not any(m for key, m in infractions.items() if key not in TOLERATED):
         status = "Perfect"
     record = _record(report.spec, index, status, infractions, 100 * report.completion)
     record["meta"] |= {
@@ -58,6 +67,8 @@ def record_of(report: DriveReport, index: int) -> dict[str, Any]:
         "late_images": report.late_images,
         "plan_ms": _percentiles(report.plan_ms),
     }
+    if report.scenarios:
+        record["scenarios"] = [asdict(staged) for staged in report.scenarios]
     return record
 
 
@@ -193,6 +204,7 @@ class ResultsFile:
                     "suite": self._suite.name,
                     "planned": planned,
                     "protocol": self.protocol,
+                    **({"scenarios": staged} if (staged := staged_counts(records)) else {}),
                     **({"scenarios_left_out": self._suite.left_out} if self._suite.left_out else {}),
                     "run": self._run,
                 },
@@ -249,6 +261,15 @@ def _case(record: Mapping[str, Any]) -> CaseScore:
     }
     status: Any = failed
     return CaseScore(record["route_id"], status, float(record["scores"]["score_composed"]), terms)
+
+
+def staged_counts(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Scenario type -> what became of it ("passed", "timed out", "not staged", ...) -> how often."""
+    counts: dict[str, Counter[str]] = {}
+    for record in records:
+        for staged in record.get("scenarios", ()):
+            counts.setdefault(str(staged["type"]), Counter())[str(staged["state"])] += 1
+    return {kind: dict(sorted(states.items())) for kind, states in sorted(counts.items())}
 
 
 def global_record(records: Sequence[Mapping[str, Any]], planned: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sim.route_planner import route_for
 from sim.routes import Route, RouteSpec, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
 from sim.situation import Agents, EgoState, Situation
-from sim.traffic import hand_over, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
+from sim.traffic import hand_over, is_emergency, kind_of, spawn_ego, spawn_vehicles, start_traffic_manager
 from sim.vehicle_response import WHEEL_SHARE
 from sim.walkers import Walkers
 from sim.watchdog import Watchdog
@@ -157,6 +157,21 @@ class Session:
         self._kinds = np.array(kinds, np.int32)
         walks = self._kinds == AgentKind.PEDESTRIAN
         self._sizes[walks] = np.maximum(self._sizes[walks], WALKER_SIZE_M)
+        self._emergency = frozenset(a.id for a in self._agents if is_emergency(a))
+
+    def include(self, actors: Sequence[carla.Actor]) -> None:
+        """Make actors part of the ground truth that were spawned during the drive."""
+        before = (self._agents, self._sizes, self._kinds, self._emergency)
+        self._describe(actors)
+        self._agents = before[0] + self._agents
+        self._sizes = np.concatenate([before[1], self._sizes])
+        self._kinds = np.concatenate([before[2], self._kinds])
+        self._emergency |= before[3]
+
+    @property
+    def world(self) -> carla.World:
+        """The client's world."""
+        return self._world
 
     def tick(self) -> None:
         """Advance the simulation by TICK_S."""
@@ -180,7 +195,15 @@ class Session:
         if predict:
             agents = replace(agents, paths=self._paths(agents, heights, pose[:2]))
         return Situation(
-            self.t_s, ego, s_m, lateral, self.route, agents, self.lights.stops, self.lights.states()
+            t_s=self.t_s,
+            ego=ego,
+            s_m=s_m,
+            lateral_m=lateral,
+            route=self.route,
+            agents=agents,
+            stops=self.lights.stops,
+            lights=self.lights.states(),
+            emergency=self._emergency,
         )
 
     def walk(self, scene: Situation) -> None:
