@@ -28,9 +28,14 @@ SIDE_M = 0.55  # distance to what is passed
 SIDE_WALKER_M = 0.9
 EDGE_M = 0.25
 WAIT_BEFORE_M = 9.5
+NO_WAY_M = 2.6  # a gap this narrow is no way for a car
 CLEAR_BEFORE_M, CLEAR_BEHIND_M = 4.5, 2.5
 QUEUE_M = 28.0  # nearer before a red light, a standing car is in a queue
 BEHIND_S = 3.0
+LEAST_BEHIND_S = 0.7
+PATIENT_S = 8.0
+HURRY = 0.5  # share of the time beside an obstacle that an ego without patience leaves out of account
+HASTE = 8.0  # seconds of waiting that make the gap a second shorter
 GAP_BEHIND_M, GAP_AHEAD_M = 6.0, 5.0
 ONCOMING_S = 1.0
 TOP_MPS = 8.0
@@ -81,11 +86,14 @@ class Navigator:
         self.detour: Detour | None = None
         self._stopped: set[int] = set()
         self._still_since: dict[int, float] = {}
+        self._moved_s = 0.0
+        self._behind_s = BEHIND_S
 
     def view(self, scene: Situation) -> Situation:
         """The scene with the route as it should be driven now, and where to wait."""
         beside = in_route_frame(scene)
         self._remember(scene)
+        self._lose_patience(scene)
         if self.detour is None and abs(scene.lateral_m) > BESIDE_M:
             return self._pull_out(scene, beside)
         holds = [*self._signs(scene)]
@@ -95,6 +103,13 @@ class Navigator:
         if wait is not None:
             holds.append(wait)
         return replace(self._bent(scene), holds=(*scene.holds, *holds))
+
+    def _lose_patience(self, scene: Situation) -> None:
+        """The longer the ego has stood, the shorter a gap will do: those behind it brake."""
+        if abs(scene.ego.speed_mps) > STOPPED_MPS:
+            self._moved_s = scene.t_s
+        waited = scene.t_s - self._moved_s - PATIENT_S
+        self._behind_s = min(BEHIND_S, max(LEAST_BEHIND_S, BEHIND_S - waited / HASTE))
 
     def _pull_out(self, scene: Situation, beside: Beside) -> Situation:
         """Beside its lane the ego waits for a gap in it, then joins slowly."""
@@ -175,7 +190,7 @@ class Navigator:
         riders = (agents.kind == AgentKind.CYCLIST) & (beside.speed < SLOW_MPS) & (beside.speed >= 0)
         vehicles = (agents.kind == AgentKind.CAR) | (agents.kind == AgentKind.TRUCK)
         candidates = inside & ahead & (static | riders | (vehicles & still & ~self._queues(scene, beside)))
-        return self._chain(beside, candidates)
+        return self._together(beside, static, self._chain(beside, candidates))
 
     @staticmethod
     def _queues(scene: Situation, beside: Beside) -> Bool:
@@ -199,6 +214,19 @@ class Navigator:
                 break
             chosen[k] = True
             end = max(end, float(beside.high[k]))
+        return chosen
+
+    @staticmethod
+    def _together(beside: Beside, static: Bool, chosen: Bool) -> Bool:
+        """The chosen ones and the props beside them with no way in between, such as the cones of a site."""
+        while chosen.any():
+            low, high = beside.low[chosen].min() - CLEAR_BEHIND_M, beside.high[chosen].max() + CLEAR_BEHIND_M
+            left, right = beside.left[chosen].max() + NO_WAY_M, beside.right[chosen].min() - NO_WAY_M
+            near = static & (beside.low < high) & (beside.high > low)
+            grown: Bool = chosen | (near & (beside.right < left) & (beside.left > right))
+            if (grown == chosen).all():
+                break
+            chosen = grown
         return chosen
 
     def _way_around(
@@ -262,7 +290,7 @@ class Navigator:
             return True
         speed = max(0.0, scene.ego.speed_mps)
         way = detour.to_m + FRONT_M - scene.s_m
-        time = _time_for(way, speed)
+        time = _time_for(way, speed) * (1 - HURRY * (BEHIND_S - self._behind_s) / BEHIND_S)
         against = others & (beside.speed < -0.3)
         meets = beside.low + beside.speed * (time + ONCOMING_S) < detour.to_m + FRONT_M
         if (against & meets & (beside.high > scene.s_m - 2.0)).any():
@@ -270,7 +298,9 @@ class Navigator:
         with_us = others & ~against
         tail, nose = scene.s_m - REAR_M, scene.s_m + FRONT_M
         closing = np.maximum(0.0, beside.speed - speed)
-        behind = (beside.high > tail - GAP_BEHIND_M - closing * BEHIND_S) & (beside.low < nose + GAP_AHEAD_M)
+        behind = (beside.high > tail - GAP_BEHIND_M - closing * self._behind_s) & (
+            beside.low < nose + GAP_AHEAD_M
+        )
         if (with_us & behind).any():
             return False
         stuck = with_us & (beside.speed < 1.0) & (beside.high > nose) & (beside.low < detour.to_m)

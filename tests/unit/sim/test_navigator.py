@@ -138,3 +138,19 @@ def test_boxes_in_the_frame_of_the_route() -> None:
     assert frame.right == pytest.approx([-3.0, 2.5])
     assert frame.left == pytest.approx([-1.0, 4.5])
     assert frame.speed == pytest.approx([0.0, -8.0])
+
+
+def test_cones_beside_what_blocks_are_passed_with_it() -> None:
+    site = (AgentKind.OBSTACLE, 60.0, 0.0, 0.0, 0.0, 2.4, 2.4)
+    cones = [(AgentKind.OBSTACLE, 60.0 + k, 1.5, 0.0, 0.0, 0.35, 0.35) for k in range(4)]
+    view, _ = after_a_while(Navigator(room(oncoming=3.5, most_left=5.25)), [site, *cones])
+    assert highest_shift(view) > 1.5 + 0.17 + 0.9
+    assert view.holds == ()
+
+
+def test_whoever_has_waited_long_takes_a_shorter_gap() -> None:
+    navigator = Navigator(room(left=3.5, most_left=5.25))
+    now = scene_of(0.0, [parked(60.0), faster(8.0, 10.0)], at_m=40.0)
+    for t_s in (0.0, 5.0):
+        assert highest_shift(navigator.view(replace(now, t_s=t_s))) < 0.01
+    assert highest_shift(navigator.view(replace(now, t_s=60.0))) == pytest.approx(3.5, abs=0.01)
