@@ -2,8 +2,8 @@
 
 `python tools/bench/sim_speed.py [--town Town01] [--port 20100] [--vehicles 20] [--ticks 400] [--repeats 3]`
 Every number is the median of the repeats. Ratios are against the same run with constant images instead of
-rendered ones, so that they can be compared between machines. Load times, a long route in a big town and memory:
-`tools/bench/sim_endurance.py`.
+rendered ones, so that they can be compared between machines.
+Load times, a long route in a big town and memory: `tools/bench/sim_endurance.py`.
 """
 
 import argparse
@@ -104,6 +104,7 @@ class Speed:
 
 
 def cpu_s(server: psutil.Process) -> float:
+    """CPU seconds that a process and those it started have used."""
     family = [server, *server.children(recursive=True)]
     return float(sum(times.user + times.system for times in (process.cpu_times() for process in family)))
 
