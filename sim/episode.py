@@ -16,14 +16,16 @@ from drive.contracts import (
     RouteHint,
 )
 from sim.control import Tracker
-from sim.criteria import Criteria, time_limit_s
+from sim.criteria import Criteria
 from sim.expert import plan_expert
 from sim.frames import CAMERA, front_camera
 from sim.observe import chosen_poses, history_ego, observation
 from sim.recording import Recorder, outcome, road_patch
 from sim.routes import RouteSpec
+from sim.scenarios.director import Staged
 from sim.session import TICK_S, Address, Session
 from sim.situation import Situation
+from sim.staging import Staging, criteria_of, stage_route
 
 PLAN_EVERY = 4
 LOG_EVERY = 2
@@ -70,6 +72,7 @@ class DriveReport:
     late_images: int
     plan_ms: tuple[float, ...] = ()
     log: DriveLog | None = None
+    scenarios: tuple[Staged, ...] = ()
 
 
 @dataclass
@@ -83,6 +86,7 @@ class _Drive:
     criteria: Criteria
     recorder: Recorder
     rng: np.random.Generator
+    staging: Staging | None
     trail_t: list[float] = field(default_factory=list)
     trail: list[F64] = field(default_factory=list)
     way_ahead_m: float = 0.0
@@ -121,7 +125,8 @@ def drive_route(
     began = time.monotonic()
     camera = options.record or (policy is not None and policy.needs_images)
     with Session(address, spec, camera) as session:
-        criteria = Criteria(session.map, time_limit_s(spec.length_m, len(session.lights.stops)), TICK_S)
+        staging = stage_route(session)
+        criteria = criteria_of(session, staging)
         drive = _Drive(
             options,
             policy,
@@ -130,32 +135,45 @@ def drive_route(
             criteria,
             Recorder(),
             np.random.default_rng([spec.seed, 5]),
+            staging,
         )
-        ended = _loop(drive, began)
+        try:
+            ended = _loop(drive, began)
+        finally:
+            if staging is not None and not address.own:
+                staging.director.close()
         time.sleep(SETTLE_S)  # collision events travel on their own connection
         events = criteria.finish(session.contacts(), session.first_frame)
         log = _log(drive, spec, driver, simulator, ended, events) if options.record else None
-        return DriveReport(
-            spec=spec,
-            ended=ended,
-            events=events,
-            completion=criteria.completion,
-            outside_m=criteria.outside_m,
-            driven_m=criteria.driven_m,
-            route_length_m=session.route.length_m,
-            game_s=session.t_s,
-            wall_s=time.monotonic() - began,
-            plans=drive.plans,
-            split_brain=drive.split_brain,
-            unusable_plans=drive.tracker.unusable_plans,
-            late_images=session.camera.late if session.camera else 0,
-            plan_ms=tuple(drive.latencies_ms),
-            log=log,
-        )
+        return _report(drive, ended, events, time.monotonic() - began, log)
+
+
+def _report(
+    drive: _Drive, ended: str, events: tuple[Event, ...], wall_s: float, log: DriveLog | None
+) -> DriveReport:
+    session, criteria, staging = drive.session, drive.criteria, drive.staging
+    return DriveReport(
+        spec=session.spec,
+        ended=ended,
+        events=events,
+        completion=criteria.completion,
+        outside_m=criteria.outside_m,
+        driven_m=criteria.driven_m,
+        route_length_m=session.route.length_m,
+        game_s=session.t_s,
+        wall_s=wall_s,
+        plans=drive.plans,
+        split_brain=drive.split_brain,
+        unusable_plans=drive.tracker.unusable_plans,
+        late_images=session.camera.late if session.camera else 0,
+        plan_ms=tuple(drive.latencies_ms),
+        log=log,
+        scenarios=staging.report() if staging else (),
+    )
 
 
 def _loop(drive: _Drive, began: float) -> str:
-    session, tick = drive.session, 0
+    session, staging, tick = drive.session, drive.staging, 0
     while True:
         planning = tick % PLAN_EVERY == 0
         scene = session.scene(predict=planning)
@@ -165,7 +183,10 @@ def _loop(drive: _Drive, began: float) -> str:
             drive.recorder.add_state(scene.t_s, scene.ego, scene.agents)
         if planning:
             _plan(drive, scene)
-        ended = drive.criteria.tick(scene, drive.way_ahead_m)
+        if staging is not None:
+            staging.before_tick(session, scene, drive.criteria)
+        oncoming_ok = staging is not None and staging.director.oncoming_ok
+        ended = drive.criteria.tick(scene, drive.way_ahead_m, oncoming_ok)
         if ended is not None:
             return ended
         if time.monotonic() - began > drive.options.wall_limit_s:
@@ -173,6 +194,8 @@ def _loop(drive: _Drive, began: float) -> str:
                 f"{session.spec.route_id}: no end after {drive.options.wall_limit_s:.0f} s of wall time"
             )
         pedals = drive.tracker.control(scene.ego.pose_world, scene.ego.speed_mps, scene.t_s, TICK_S)
+        if staging is not None:
+            pedals = staging.director.disturb(pedals)
         session.control(pedals.throttle, pedals.brake, pedals.steer)
         session.walk(scene)
         if planning:
@@ -183,7 +206,7 @@ def _loop(drive: _Drive, began: float) -> str:
 
 def _plan(drive: _Drive, scene: Situation) -> None:
     """One planning step: label, ask the policy, hand the plan to the tracker, record."""
-    label = plan_expert(scene)
+    label = plan_expert(scene if drive.staging is None else drive.staging.navigator.view(scene))
     drive.way_ahead_m = float(np.hypot(*label.pose_ego[-1, :2]))
     hint = scene.route.hint(scene.ego.pose_world, scene.s_m)
     camera = drive.session.camera

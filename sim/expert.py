@@ -61,7 +61,7 @@ def plan_expert(scene: Situation) -> ExpertPlan:
     """Plan from the current state; a pure function of the scene."""
     leads = on_path(scene)
     crossing = conflicts(scene, leads)
-    obstacles = leads + crossing + red_lights(scene)
+    obstacles = leads + crossing + red_lights(scene) + held(scene)
     pose_world, _ = rollout(scene, obstacles)
     pose_ego = to_local(pose_world, scene.ego.pose_world).astype(np.float32)
     nose = scene.s_m + FRONT_M
@@ -202,6 +202,11 @@ def red_lights(scene: Situation) -> list[Obstacle]:
             continue
         found.append(Obstacle(max(stop.s_m - 0.8 + STANDSTILL_GAP_M, nose + 0.25), 0.0))
     return found
+
+
+def held(scene: Situation) -> list[Obstacle]:
+    """Places where the ego has to wait."""
+    return [Obstacle(s_m + STANDSTILL_GAP_M, 0.0) for s_m in scene.holds if s_m > scene.s_m]
 
 
 def idm(speed: float, wanted: float, nose_m: float, t_s: float, obstacles: list[Obstacle]) -> float:

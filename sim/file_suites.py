@@ -201,4 +201,5 @@ def _spec(route: FileRoute, plan: PlannedRoute) -> FileRouteSpec:
         points_world=route.points_world,
         scenarios=route.scenarios,
         weathers=route.weathers,
+        junction_share=plan.junction_share,
     )

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -69,6 +69,7 @@ class Fleet:
         self._context = get_context("spawn")
         self._slots = [_Slot(server) for server in servers]
         self._attempts: Counter[int] = Counter()
+        self._tried: defaultdict[int, set[str | None]] = defaultdict(set)
         self._crashes: list[str] = []
 
     def run(self) -> None:
@@ -78,7 +79,7 @@ class Fleet:
             UserError: The policy cannot be built, or nothing was driven and the simulator fails in one way.
         """
         while self._tasks and (usable := [slot for slot in self._slots if self._usable(slot)]):
-            self._drive_on(usable[: len(self._tasks)])
+            self._drive_on(usable)
         while self._tasks:
             self._give_up(self._tasks.popleft(), f"no server is left: {self._crashes[-1]}")
 
@@ -86,22 +87,33 @@ class Fleet:
         workers: list[_Worker] = []
         try:
             for slot in slots:
-                workers.append(self._start(slot))
+                if (task := self._next(slot)) is not None:
+                    workers.append(self._start(slot, task))
             while workers:
                 workers = self._step(workers)
         finally:
             for worker in workers:
                 self._stop(worker)
 
-    def _start(self, slot: _Slot) -> _Worker:
+    def _next(self, slot: _Slot) -> Task | None:
+        """Take a task from the queue; one that failed on this foreign server is left to the others."""
+        for task in self._tasks:
+            tried = self._tried[task.index]
+            others = any(s.server not in tried for s in self._slots if s is not slot and self._usable(s))
+            if slot.server is None or slot.server not in tried or not others:
+                self._tasks.remove(task)
+                return task
+        return None
+
+    def _start(self, slot: _Slot, task: Task) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=work, args=(theirs, self._policy, self._log_file), daemon=True)
         process.start()
         theirs.close()
-        return self._assign(_Worker(process, ours, slot))
+        return self._assign(_Worker(process, ours, slot), task)
 
-    def _assign(self, worker: _Worker) -> _Worker:
-        worker.task = replace(self._tasks.popleft(), carla=worker.slot.server)
+    def _assign(self, worker: _Worker, task: Task) -> _Worker:
+        worker.task = replace(task, carla=worker.slot.server)
         self._attempts[worker.task.index] += 1
         worker.deadline = time.monotonic() + worker.task.options.wall_limit_s + GRACE_S
         with suppress(BrokenPipeError):  # it has died: the next wait sees the end of its pipe
@@ -142,8 +154,8 @@ class Fleet:
             self._bar.advance(note=f"{payload['route_id']}: {payload['status']}")
         else:
             self._failed(worker.slot, worker.task, payload)
-        if self._tasks and self._usable(worker.slot):
-            return self._assign(worker)
+        if self._usable(worker.slot) and (task := self._next(worker.slot)) is not None:
+            return self._assign(worker, task)
         with suppress(BrokenPipeError):
             worker.pipe.send(None)
         self._stop(worker, wait=True)
@@ -153,7 +165,9 @@ class Fleet:
         worker.pipe.close()
         if worker.task is not None:
             self._failed(worker.slot, worker.task, reason)
-        return self._start(worker.slot) if self._tasks and self._usable(worker.slot) else None
+        if self._usable(worker.slot) and (task := self._next(worker.slot)) is not None:
+            return self._start(worker.slot, task)
+        return None
 
     @staticmethod
     def _usable(slot: _Slot) -> bool:
@@ -162,6 +176,7 @@ class Fleet:
     def _failed(self, slot: _Slot, task: Task, reason: str) -> None:
         """The simulator failed on a task: again, or give up on this route, this server, or the whole run."""
         self._crashes.append(reason)
+        self._tried[task.index].add(slot.server)
         slot.failures += 1
         others = any(self._usable(other) for other in self._slots if other is not slot)
         last = self._crashes[-IDENTICAL_CRASHES:]

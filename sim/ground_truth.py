@@ -13,7 +13,7 @@ from sim.frames import axle_from_centre, pose_from_carla
 from sim.predict import lane_paths
 from sim.routes import Route
 from sim.situation import Agents, EgoState
-from sim.traffic import kind_of
+from sim.traffic import is_emergency, kind_of
 from sim.vehicle_response import WHEEL_SHARE
 
 SEE_AGENTS_M = 100.0
@@ -54,6 +54,12 @@ class RoadUsers:
         self._town = town
         self._known: dict[int, tuple[AgentKind, tuple[float, float]] | None] = {}
         self._ids: list[int] = []
+        self._sirens: set[int] = set()
+
+    @property
+    def emergency(self) -> frozenset[int]:
+        """Ids of emergency vehicles."""
+        return frozenset(self._sirens)
 
     def describe(self, actors: Iterable[carla.Actor]) -> None:
         """Say who is there from now on; those met before are not asked again."""
@@ -65,6 +71,8 @@ class RoadUsers:
         for actor in sorted(actors, key=lambda a: a.id):
             if actor.id not in self._known:
                 self._known[actor.id] = self._asked(actor)
+                if is_emergency(actor):
+                    self._sirens.add(actor.id)
             if self._known[actor.id] is not None:
                 self._ids.append(actor.id)
 

@@ -10,15 +10,22 @@ from sim.control import Tracker
 from sim.expert import plan_expert
 from sim.ground_truth import RoadUsers, ego_state, vehicle_gains
 from sim.lights import RouteLights
+from sim.navigator import Navigator, room_of
 from sim.observe import chosen_poses, history_ego, observation
 from sim.rig import Mount, camera_model
 from sim.routes import Route
+from sim.signs import stop_signs
 from sim.situation import EgoState, Situation
 
 PLAN_EVERY = 4
 TICK_S = 0.05
 SEEN = ("vehicle.", "walker.pedestrian", "static.prop")
 KEPT_TRAIL = 60
+
+
+def _navigator(world: carla.World, route: Route) -> Navigator:
+    signs = stop_signs(list(world.get_actors().filter("traffic.stop")), route)
+    return Navigator(room_of(world.get_map(), route), signs)
 
 
 class Guest:
@@ -47,6 +54,7 @@ class Guest:
         self._tracker = Tracker(vehicle_gains(ego))
         self._others = RoadUsers(world.get_map())
         self._lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), route)
+        self._navigator = None if policy is not None else _navigator(world, route)
         self._tick_s = float(world.get_settings().fixed_delta_seconds or TICK_S)
         self._s_m = route.start_m
         self._ticks = 0
@@ -68,7 +76,7 @@ class Guest:
         if self._ticks % PLAN_EVERY == 0:
             began = time.perf_counter()
             if self._policy is None:
-                poses = plan_expert(self._scene(snapshot, t_s, ego, lateral)).pose_ego
+                poses = plan_expert(self._seen(snapshot, t_s, ego, lateral)).pose_ego
             else:
                 poses = self._ask(self._policy, t_s, ego, images)
             self.plan_ms.append(1e3 * (time.perf_counter() - began))
@@ -77,13 +85,28 @@ class Guest:
         pedals = self._tracker.control(ego.pose_world, ego.speed_mps, t_s, self._tick_s)
         return carla.VehicleControl(throttle=pedals.throttle, brake=pedals.brake, steer=-pedals.steer)
 
+    def _seen(self, snapshot: carla.WorldSnapshot, t_s: float, ego: EgoState, lateral_m: float) -> Situation:
+        """What the expert plans with: the scene with its route bent around what stands in the way."""
+        scene = self._scene(snapshot, t_s, ego, lateral_m)
+        return scene if self._navigator is None else self._navigator.view(scene)
+
     def _scene(self, snapshot: carla.WorldSnapshot, t_s: float, ego: EgoState, lateral_m: float) -> Situation:
         """Everything around the ego; actors come and go, so they are listed anew for every plan."""
         seen = [a for a in self._world.get_actors() if a.id != self._ego.id and a.type_id.startswith(SEEN)]
         self._others.describe(seen)
         agents = self._others.around(snapshot, self._route, self._s_m, ego.pose_world[:2], predict=True)
         lights = self._lights
-        return Situation(t_s, ego, self._s_m, lateral_m, self._route, agents, lights.stops, lights.states())
+        return Situation(
+            t_s=t_s,
+            ego=ego,
+            s_m=self._s_m,
+            lateral_m=lateral_m,
+            route=self._route,
+            agents=agents,
+            stops=lights.stops,
+            lights=lights.states(),
+            emergency=self._others.emergency,
+        )
 
     def _ask(self, policy: Policy, t_s: float, ego: EgoState, images: Mapping[str, U8]) -> F32:
         hint = self._route.hint(ego.pose_world, self._s_m)

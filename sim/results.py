@@ -3,13 +3,22 @@
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from drive.contracts import CaseScore, EvalResult, UserError
 from drive.files import read_json, write_json
-from drive.score.closedloop import INFRACTIONS, is_success, record_counts, record_score, suite_score
+from drive.score.closedloop import (
+    INFRACTIONS,
+    TOLERATED,
+    is_success,
+    record_counts,
+    record_score,
+    suite_score,
+)
 from sim.criteria import KEYS
 from sim.episode import DriveReport
 from sim.latency import counts, percentiles
@@ -46,7 +55,7 @@ def record_of(report: DriveReport, index: int) -> dict[str, Any]:
             f"({share:.2f}% of the completed route): {where}"
         )
     status = STATUS[report.ended]
-    if status == "Completed" and not any(infractions.values()):
+    if status == "Completed" and not any(m for key, m in infractions.items() if key not in TOLERATED):
         status = "Perfect"
     record = _record(report.spec, index, status, infractions, 100 * report.completion)
     record["meta"] |= {
@@ -60,6 +69,8 @@ def record_of(report: DriveReport, index: int) -> dict[str, Any]:
         "plan_ms": _percentiles(report.plan_ms),
         "plan_ms_counts": counts(report.plan_ms),
     }
+    if report.scenarios:
+        record["scenarios"] = [asdict(staged) for staged in report.scenarios]
     return record
 
 
@@ -196,6 +207,7 @@ class ResultsFile:
                     "planned": planned,
                     "protocol": self.protocol,
                     "plan_ms": percentiles(r["meta"].get("plan_ms_counts", {}) for r in records),
+                    **({"scenarios": staged} if (staged := staged_counts(records)) else {}),
                     **({"scenarios_left_out": self._suite.left_out} if self._suite.left_out else {}),
                     "run": self._run,
                 },
@@ -252,6 +264,15 @@ def _case(record: Mapping[str, Any]) -> CaseScore:
     }
     status: Any = failed
     return CaseScore(record["route_id"], status, float(record["scores"]["score_composed"]), terms)
+
+
+def staged_counts(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Scenario type -> what became of it ("passed", "timed out", "not staged", ...) -> how often."""
+    counts: dict[str, Counter[str]] = {}
+    for record in records:
+        for staged in record.get("scenarios", ()):
+            counts.setdefault(str(staged["type"]), Counter())[str(staged["state"])] += 1
+    return {kind: dict(sorted(states.items())) for kind, states in sorted(counts.items())}
 
 
 def global_record(records: Sequence[Mapping[str, Any]], planned: int) -> dict[str, Any]:

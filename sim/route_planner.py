@@ -29,12 +29,14 @@ class FileRouteSpec(RouteSpec):
     Attributes:
         points_world: Waypoints, x, y, z [m].
         scenarios: What the file wants to happen on it; only types in sim.scenario_types.STAGED do.
-        weathers: Weather the file asks for; not applied.
+        weathers: Weather the file asks for.
+        junction_share: Share of the route after which its first junction is passed; inf without one.
     """
 
     points_world: tuple[Point, ...] = field(default=(), repr=False)
     scenarios: tuple[Scenario, ...] = field(default=(), repr=False)
     weathers: tuple[Weather, ...] = field(default=(), repr=False)
+    junction_share: float = math.inf
 
     def repeated(self, repetition: int) -> "FileRouteSpec":
         """The same route with another seed: what drives on it differs."""
@@ -45,12 +47,12 @@ class FileRouteSpec(RouteSpec):
     @property
     def condition(self) -> str:
         """Group under which results are summarised."""
-        return "route only"
+        return "route file"
 
     @property
     def note(self) -> str:
         """What is missing from the drive, to be said beside its score."""
-        return f"route only: traffic{', weather and scenarios' if self.left_out else ' and weather'} left out"
+        return f"route file: background traffic{' and some scenarios' if self.left_out else ''} left out"
 
     @property
     def scenario_name(self) -> str:

@@ -1,6 +1,7 @@
 """One drive's world on a CARLA server: set up, tick, ground truth, tear down."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import carla
@@ -143,6 +144,15 @@ class Session:
                 return
         raise TimeoutError(f"the camera sent no picture within {ALIGN_TICKS} ticks")
 
+    def include(self, actors: Sequence[carla.Actor]) -> None:
+        """Make actors part of the ground truth that were spawned during the drive."""
+        self._others.include(actors)
+
+    @property
+    def world(self) -> carla.World:
+        """The client's world."""
+        return self._world
+
     def tick(self) -> None:
         """Advance the simulation by TICK_S."""
         if self.watchdog is None:
@@ -163,7 +173,15 @@ class Session:
         self._s_m = s_m
         agents = self._others.around(snapshot, self.route, s_m, pose[:2], predict)
         return Situation(
-            self.t_s, ego, s_m, lateral, self.route, agents, self.lights.stops, self.lights.states()
+            t_s=self.t_s,
+            ego=ego,
+            s_m=s_m,
+            lateral_m=lateral,
+            route=self.route,
+            agents=agents,
+            stops=self.lights.stops,
+            lights=self.lights.states(),
+            emergency=self._others.emergency,
         )
 
     def walk(self, scene: Situation) -> None:

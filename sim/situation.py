@@ -60,6 +60,8 @@ class Situation:
         agents: Other road users.
         stops: Signalled stop lines on the route, ascending.
         lights: State per stop line: RED, YELLOW, GREEN or NO_LIGHT.
+        holds: Arc lengths that the expert's front bumper must not pass now (stop signs, waiting for a gap).
+        emergency: Ids of agents that are emergency vehicles.
     """
 
     t_s: float
@@ -70,3 +72,5 @@ class Situation:
     agents: Agents
     stops: tuple[StopLine, ...]
     lights: tuple[int, ...]
+    holds: tuple[float, ...] = ()
+    emergency: frozenset[int] = frozenset()

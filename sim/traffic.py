@@ -105,6 +105,13 @@ def hand_over(manager: carla.TrafficManager, port: int, vehicles: list[carla.Veh
         manager.set_desired_speed(vehicle, float(rng.uniform(*SPEED_KMH)))
 
 
+def is_emergency(actor: carla.Actor) -> bool:
+    """Is it a police car, an ambulance or a fire engine?"""
+    return actor.attributes.get("special_type") == "emergency" or any(
+        word in actor.type_id for word in ("police", "ambulance", "firetruck")
+    )
+
+
 def kind_of(type_id: str, length_m: float) -> AgentKind:
     """AgentKind of a CARLA actor type."""
     if type_id.startswith("walker."):

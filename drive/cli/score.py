@@ -10,6 +10,7 @@ from drive.contracts import UserError
 
 if TYPE_CHECKING:
     from drive.logs.smoothness import Smoothness
+    from drive.score.abilities import AbilityRow
     from drive.score.leaderboard import Results, RunScore
 
 
@@ -138,7 +139,6 @@ def _print(
     path: Path, results: "Results", score: "RunScore", smooth: "Smoothness | None", args: argparse.Namespace
 ) -> None:
     from drive.cli.output import print_table
-    from drive.score.leaderboard import ability_mean
 
     suite = score.suite
     stated = {key: f"the file says {value:.4f}" for key, value in results.stated.items()}
@@ -169,10 +169,18 @@ def _print(
     )
     if score.misfits:
         print(f"  recorded and recomputed 2.0 scores differ on {len(score.misfits)} routes")
-    asked = [row for row in score.abilities if row.recorded or row.planned]
+    print_abilities(score.abilities)
+
+
+def print_abilities(rows: "Sequence[AbilityRow]") -> None:
+    """Table of the abilities that the routes ask for; nothing if they ask for none."""
+    from drive.cli.output import print_table
+    from drive.score.leaderboard import ability_mean
+
+    asked = [row for row in rows if row.recorded or row.planned]
     if not asked:
         return
-    mean = ability_mean(score.abilities), ability_mean(score.abilities, of_recorded=True)
+    mean = ability_mean(rows), ability_mean(rows, of_recorded=True)
     table: list[Sequence[Any]] = [
         [
             row.ability,

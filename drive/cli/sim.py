@@ -11,6 +11,7 @@ from drive.contracts import UserError
 if TYPE_CHECKING:
     from drive.cli.policies import PolicyFactory
     from drive.contracts import CaseScore, EvalResult
+    from drive.score.abilities import AbilityRow
     from sim.route_files import Finding
     from sim.suites import Suite
 
@@ -19,6 +20,9 @@ SHORT = {
     "collisions_vehicle": "vehicle",
     "collisions_layout": "static",
     "red_light": "red light",
+    "stop_infraction": "stop sign",
+    "scenario_timeouts": "scenario timeout",
+    "yield_emergency_vehicle_infractions": "no yielding",
     "outside_route_lanes": "off lane",
     "route_dev": "deviation",
     "vehicle_blocked": "blocked",
@@ -54,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
+    parser.add_argument("--video", action="store_true", help="an mp4 per drive: DIR/videos")
     parser.add_argument("--no-record", action="store_true", help="keep no drive logs")
     parser.add_argument(
         "--perturb", type=float, default=0.0, metavar="P", help="displace the ego (training data)"
@@ -72,9 +77,12 @@ def run(args: argparse.Namespace) -> int:
     suite = repeat(suite, args.repetitions)
     if args.workers < 1:
         raise UserError(f"--workers must be at least 1, got {args.workers}")
+    if args.video and args.no_record:
+        raise UserError("--video is made from the drive logs; leave --no-record out")
     if not 0 <= args.perturb <= 0.5:
         raise UserError(f"--perturb must be between 0 and 0.5, got {args.perturb}")
     from drive.cli.policies import driver
+    from drive.cli.score import print_abilities
     from sim.latency import of_results
     from sim.results import failures
     from sim.runner import preflight, run_suite
@@ -100,13 +108,17 @@ def run(args: argparse.Namespace) -> int:
     summary = summarise(suite, result)
     failed, plan_ms = failures(out / "results.json"), of_results(out / "results.json")
     _print(suite, result, summary, out)
+    abilities = abilities_of(suite, out)
+    print_abilities(abilities)
     if plan_ms:
         shown = ", ".join(f"{name} {value:.1f}" for name, value in plan_ms.items())
         print(f"  time per plan on this machine [ms]: {shown}")
     _print_failures(failed)
     numbers = payload(suite, result, summary) | {"warnings": [asdict(finding) for finding in warnings]}
-    where = {"results": str(out / "results.json")}
-    output.finish(args, {**where, **numbers, "plan_ms": plan_ms, "failures": failed})
+    rows = [asdict(row) | {"rate": row.rate} for row in abilities]
+    videos = _videos(out, args.workers, result) if args.video else {}
+    where = {"results": str(out / "results.json"), "videos": videos}
+    output.finish(args, {**where, **numbers, "plan_ms": plan_ms, "failures": failed, "abilities": rows})
     return 1 if failed or len(result.cases) < result.planned else 0
 
 
@@ -148,6 +160,20 @@ def summarise(suite: "Suite", result: "EvalResult") -> list[dict[str, Any]]:
         cases = [by_id[r.route_id] for r in planned if r.route_id in by_id]
         rows.append(_row(condition, len(planned), cases, [r.seed for r in planned]))
     return rows
+
+
+def abilities_of(suite: "Suite", out: Path) -> "list[AbilityRow]":
+    """Bench2Drive's abilities over the planned routes of a route file; none for suites by seed."""
+    from drive.files import read_json
+    from drive.score.abilities import ability_table
+    from sim.route_planner import FileRouteSpec
+
+    routes = [route for route in suite.routes if isinstance(route, FileRouteSpec) and route.scenarios]
+    if not routes:
+        return []
+    records = read_json(out / "results.json")["_checkpoint"]["records"]
+    kinds = {route.route_id: route.scenarios[0].type for route in routes}
+    return ability_table(records, kinds, {route.route_id: route.junction_share for route in routes})
 
 
 def _row(condition: str, planned: int, cases: "Sequence[CaseScore]", seeds: list[int]) -> dict[str, Any]:
@@ -220,6 +246,18 @@ def _print(suite: "Suite", result: "EvalResult", summary: list[dict[str, Any]], 
         print(f"  {suite.note}; not comparable with published scores")
     if suite.left_out:
         print(f"  scenarios left out: {', '.join(f'{kind} {n}' for kind, n in suite.left_out.items())}")
+
+
+def _videos(out: Path, workers: int, result: "EvalResult") -> dict[str, str]:
+    """Write the videos; those of routes without success are printed."""
+    from sim.video import write_videos
+
+    videos = write_videos(out / "results.json", out / "logs", workers)
+    print(f"  {len(videos)} videos in {out / 'videos'}")
+    for case in result.cases:
+        if case.terms["success"] == 0 and case.case_id in videos:
+            print(f"  no success: {case.case_id}: {videos[case.case_id]}")
+    return videos
 
 
 def _print_failures(failed: "Sequence[Mapping[str, str]]") -> None:

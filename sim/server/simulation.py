@@ -79,6 +79,7 @@ class Simulation:
     def _begin(self, world: World) -> None:
         self.world = world
         if self._scene.town is not world.town:
+            self._scene.close()
             self._scene = Scene(world.town)
         self._snapshots = SnapshotWriter(world)
         self._state = MAP_CHANGED
@@ -201,9 +202,14 @@ class Simulation:
             x, y = contact.impulse
             self._report(contact.first, contact.second, (x, y))
             self._report(contact.second, contact.first, (-x, -y))
-        for sensor in self.world.sensors.values():
-            if self.subscribers.get(sensor.stream):
-                self._measure(sensor)
+        due = [
+            sensor
+            for sensor in self.world.sensors.values()
+            if self.subscribers.get(sensor.stream) and self._is_due(sensor)
+        ]
+        self._scene.paint_ahead(self.world, [s for s in due if s.type_id == instruments.COLOUR_CAMERA])
+        for sensor in due:
+            self._measure(sensor)
         self._send(EPISODE_STREAM, self._snapshots.pack(self._state))
         self._state = 0
 
@@ -214,10 +220,11 @@ class Simulation:
                     sensor.stream, self._header(COLLISION, sensor), sensors.collision(owner, other, impulse)
                 )
 
+    def _is_due(self, sensor: Sensor) -> bool:
+        return not sensor.period_s or self.world.elapsed_s - sensor.last_s >= sensor.period_s - 1e-6
+
     def _measure(self, sensor: Sensor) -> None:
         world = self.world
-        if sensor.period_s and world.elapsed_s - sensor.last_s < sensor.period_s - 1e-6:
-            return
         measured = instruments.measure(self._scene, world, sensor, self._noise[sensor.id])
         sensor.last_s = world.elapsed_s
         if measured is not None:

@@ -187,14 +187,16 @@ def test_a_route_of_a_file_is_driven_and_labelled(tmp_path: Path, capsys: pytest
     arguments = ["--routes", str(xml), "--policy", "expert", "--out", str(out), "--json", str(numbers)]
     assert main(["sim", *arguments]) == 0
     printed = capsys.readouterr().out
-    assert "traffic, weather and scenarios left out; not comparable with published scores" in printed
-    assert "scenarios left out: ParkingCutIn 1" in printed
-    assert json.loads(numbers.read_text())["scenarios_left_out"] == {"ParkingCutIn": 1}
+    assert "background traffic left out; not comparable with published scores" in printed
+    assert "scenarios left out" not in printed
+    assert json.loads(numbers.read_text())["scenarios_left_out"] == {}
     data = json.loads((out / "results.json").read_text())
     (record,) = data["_checkpoint"]["records"]
     assert (record["status"], record["route_id"]) == ("Perfect", "RouteScenario_4711_rep0")
-    assert record["scenarios_left_out"] == ["ParkingCutIn"]
-    assert data["nightdrive"]["protocol"].endswith("route only: traffic, weather and scenarios left out")
+    (staged,) = record["scenarios"]
+    assert (staged["name"], staged["type"], staged["state"]) == ("ParkingCutIn_1", "ParkingCutIn", "passed")
+    assert data["nightdrive"]["scenarios"] == {"ParkingCutIn": {"passed": 1}}
+    assert data["nightdrive"]["protocol"].endswith("route file: background traffic left out")
     assert record["meta"]["route_length"] == pytest.approx(60.0, abs=2.0)
     (meta,) = list_drives(out / "logs")
     assert (meta.route, meta.outcome) == ("RouteScenario_4711_rep0", "completed")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import carla
 import psutil
-from sim_speed import Case, Drive, cpu_s
+from sim_speed import FRONT, Case, Drive, cpu_s
 
 from sim.server.opendrive import available_towns
 
@@ -122,7 +122,7 @@ def _traffic(world: carla.World, count: int, manager_port: int) -> list[carla.Ve
 def memory(port: int) -> None:
     """Print the resident set after every thousand ticks."""
     with running("Town01", port) as server:
-        drive = Drive(port, 20, Case(1, period_s=0.2))
+        drive = Drive(port, 20, Case(FRONT, period_s=0.2, wait=False))
         resident = []
         for number in range(MEMORY_TICKS):
             drive.tick()

@@ -139,28 +139,41 @@ def test_the_first_junction_is_a_share_of_the_route(path: Route, points: tuple[P
 
 def test_what_is_left_out_is_written_beside_every_result(tmp_path: Path, file: RouteFile) -> None:
     suite, _ = file_suite(file, limit=2)
-    assert suite.left_out == {"Accident": 2}
-    assert suite.note == "route only: traffic, weather and scenarios left out"
+    assert suite.left_out == {}
+    assert suite.note == "route file: background traffic left out"
     results = ResultsFile(tmp_path / "results.json", suite, {"policy": "p", "simulator": "light simulator"})
     results.add(failure_record(suite.routes[0], 0, "Failed - Agent crashed", "boom"))
     results.add(record_of(_report(suite.routes[1]), 1))
     assert results.protocol == f"light simulator, driving score 2.0, {suite.note}"
     assert results.result({}).protocol == results.protocol
     for record in results.records:
-        assert record["scenarios_left_out"] == ["Accident"]
+        assert "scenarios_left_out" not in record
         assert record["scenario_name"] == "Accident_1"
     again = ResultsFile(tmp_path / "results.json", suite, {"policy": "p", "simulator": "light simulator"})
     assert again.finished == set(names(0, 3))
 
 
-def test_a_file_without_scenarios_still_lacks_traffic_and_weather(
-    tmp_path: Path, points: tuple[Point, ...]
-) -> None:
+def test_a_file_without_scenarios_still_lacks_traffic(tmp_path: Path, points: tuple[Point, ...]) -> None:
     written = tmp_path / "plain.xml"
     written.write_text(route_xml([FileRoute("1", TOWN, points)], leaderboard=1))
     suite, _ = file_suite(read_routes(written))
     assert suite.left_out == {}
-    assert suite.note == "route only: traffic and weather left out"
+    assert suite.note == "route file: background traffic left out"
+
+
+def test_unknown_scenario_types_are_left_out_and_said_to_be(
+    tmp_path: Path, points: tuple[Point, ...]
+) -> None:
+    written = tmp_path / "odd.xml"
+    kinds = (staged("Earthquake", points[2]), staged("Accident", points[3]))
+    written.write_text(route_xml([FileRoute("1", TOWN, points, scenarios=kinds)]))
+    suite, warnings = file_suite(read_routes(written))
+    assert [w.kind for w in warnings] == ["unknown scenario type"]
+    assert suite.left_out == {"Earthquake": 1}
+    assert suite.note == "route file: background traffic and some scenarios left out"
+    results = ResultsFile(tmp_path / "results.json", suite, {"policy": "p", "simulator": "light simulator"})
+    results.add(record_of(_report(suite.routes[0]), 0))
+    assert results.records[0]["scenarios_left_out"] == ["Earthquake"]
 
 
 def test_suites_by_seed_have_nothing_to_add(tmp_path: Path) -> None:

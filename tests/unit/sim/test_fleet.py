@@ -68,6 +68,14 @@ def test_a_dead_server_is_left_out_and_the_others_drive_everything(
         assert f"warning: {BAD} failed 3 times in a row, left out: ConnectionError" in capsys.readouterr().err
 
 
+def test_what_failed_on_one_server_is_driven_on_another_even_when_that_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, tries = run(tmp_path, monkeypatch, 2, (GOOD, BAD), {BAD: ("crash", "ConnectionError: no answer")})
+    assert {status for status, _ in found.values()} == {"Completed"}
+    assert sum(server == BAD for _, server in tries) <= 1
+
+
 def test_without_any_server_left_the_rest_is_infrastructure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
