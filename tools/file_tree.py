@@ -7,6 +7,7 @@ that is too long for the tree is refused, never cut: shorten the docstring's fir
 import ast
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +49,12 @@ def stems(folder: Path, pattern: str) -> str:
     return ", ".join(sorted(path.stem for path in folder.glob(pattern)))
 
 
+def folded(name: str, names: str) -> list[str]:
+    """Row of a list of names that may take more than one line."""
+    lines = textwrap.wrap(names, WIDTH - COLUMN)
+    return [row(name if number == 0 else "", line).rstrip() for number, line in enumerate(lines)]
+
+
 def others(root: Path) -> list[str]:
     """What is not a module: configs, pages, tests, and how the project is built."""
     configs = root / "configs"
@@ -56,7 +63,7 @@ def others(root: Path) -> list[str]:
     return [
         row("configs/", "YAML, one folder per job"),
         *(row(f"{job.relative_to(configs).as_posix()}/", stems(job, "*.yaml"), 1) for job in jobs),
-        row("docs/", stems(root / "docs", "*.md")),
+        *folded("docs/", stems(root / "docs", "*.md")),
         row("tests/", "unit/ mirrors the source; integration/; conformance/ (what every policy must do)"),
         row("Makefile", ", ".join(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))),
         row("pyproject.toml", "package, dependency ranges, rules of ruff, mypy, pytest and import-linter"),
