@@ -27,6 +27,7 @@ from sim.server.opendrive import available_towns
 TICK_S = 0.05
 ROUTE_M = 10_000.0
 MEMORY_TICKS = 10_000
+BLOCK = 100  # ticks per measurement
 
 
 @contextmanager
@@ -85,18 +86,20 @@ def route(port: int, vehicles: int, limit_s: float) -> None:
         start = time.perf_counter()
         places = [cars[0].get_location()]
         while driven < ROUTE_M and time.perf_counter() - start < limit_s:
-            before, used = time.perf_counter(), cpu_s(server)
-            for _ in range(200):
+            before, used, own = time.perf_counter(), cpu_s(server), time.process_time()
+            for _ in range(BLOCK):
                 world.tick()
-            rates.append((200 / (time.perf_counter() - before), 1e3 * (cpu_s(server) - used) / 200))
-            ticks += 200
+            spent = (cpu_s(server) - used, time.process_time() - own)
+            rates.append((BLOCK / (time.perf_counter() - before), *(1e3 * s / BLOCK for s in spent)))
+            ticks += BLOCK
             places.append(cars[0].get_location())
             driven = sum(a.distance(b) for a, b in pairwise(places))
-        rate, cpu_ms = (statistics.median(column) for column in zip(*rates, strict=True))
+        rate, server_ms, client_ms = (statistics.median(column) for column in zip(*rates, strict=True))
         print(
             f"  Town12, 1 + {len(cars) - 1} vehicles: {driven / 1000:.1f} km in {ticks * TICK_S:.0f} s of "
             f"simulation, {rate:.0f} ticks/s = {rate * TICK_S:.1f} x real time, "
-            f"server CPU {cpu_ms:.1f} ms per tick, {server.memory_info().rss >> 20} MB",
+            f"CPU per tick: server {server_ms:.1f} ms, client {client_ms:.1f} ms; "
+            f"{server.memory_info().rss >> 20} MB",
             flush=True,
         )
         manager.set_synchronous_mode(False)
