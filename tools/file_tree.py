@@ -7,7 +7,6 @@ that is too long for the tree is refused, never cut: shorten the docstring's fir
 import ast
 import re
 import sys
-import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,10 +48,9 @@ def stems(folder: Path, pattern: str) -> str:
     return ", ".join(sorted(path.stem for path in folder.glob(pattern)))
 
 
-def folded(name: str, names: str) -> list[str]:
-    """Row of a list of names that may take more than one line."""
-    lines = textwrap.wrap(names, WIDTH - COLUMN)
-    return [row(name if number == 0 else "", line).rstrip() for number, line in enumerate(lines)]
+def heading(page: Path) -> str:
+    """Title of a page."""
+    return page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
 
 
 def others(root: Path) -> list[str]:
@@ -63,7 +61,8 @@ def others(root: Path) -> list[str]:
     return [
         row("configs/", "YAML, one folder per job"),
         *(row(f"{job.relative_to(configs).as_posix()}/", stems(job, "*.yaml"), 1) for job in jobs),
-        *folded("docs/", stems(root / "docs", "*.md")),
+        row("docs/", "Pages for users; RESULTS.md holds every number"),
+        *(row(page.name, heading(page), 1) for page in sorted((root / "docs").glob("*.md"))),
         row("tests/", "unit/ mirrors the source; integration/; conformance/ (what every policy must do)"),
         row("Makefile", ", ".join(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))),
         row("pyproject.toml", "package, dependency ranges, rules of ruff, mypy, pytest and import-linter"),
