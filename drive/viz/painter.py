@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drive.contracts import F64, U8
+from drive.contracts import F64, I32, U8
 from drive.viz.faces import Faces, fill, visible_faces
 from drive.viz.quads import Quads, TiledQuads
 from drive.viz.view import DAYLIGHT, Style, View
@@ -28,12 +28,17 @@ def paint(view: View, static: TiledQuads | None, groups: Sequence[Quads], style:
     Returns:
         uint8 (H, W, 3), RGB; equal inputs give equal bytes.
     """
-    return _picture(view, visible_faces(view, static, groups, style), style, [0, 1, 2])
+    return np.ascontiguousarray(paint_bgra(view, static, groups, style)[..., 2::-1])
 
 
 def paint_bgra(view: View, static: TiledQuads | None, groups: Sequence[Quads], style: Style = DAYLIGHT) -> U8:
     """The picture of `paint` as uint8 (H, W, 4): blue, green, red and 255."""
-    return _picture(view, visible_faces(view, static, groups, style), style, [2, 1, 0, 3])
+    faces = visible_faces(view, static, groups, style)
+    # One whole number per pixel: OpenCV takes four channels at almost twice the cost of one.
+    image: I32 = np.repeat(_whole_pixels(background(view, style))[:, None], view.size_px[0], 1)
+    fill(image, view, faces, _whole_pixels(shades(faces, style)))
+    bgra: U8 = image.view(np.uint8).reshape(*image.shape, 4)
+    return bgra
 
 
 def shades(faces: Faces, style: Style) -> U8:
@@ -53,13 +58,9 @@ def background(view: View, style: Style) -> U8:
     return rows
 
 
-def _picture(view: View, faces: Faces, style: Style, channels: list[int]) -> U8:
-    width = view.size_px[0]
-    image = np.repeat(_opaque(background(view, style))[:, None, channels], width, 1)
-    fill(image, view, faces, _opaque(shades(faces, style))[:, channels])
-    return image
-
-
-def _opaque(rgb: U8) -> U8:
-    """RGB with a fourth channel of 255."""
-    return np.concatenate([rgb, np.full((*rgb.shape[:-1], 1), 255, np.uint8)], -1)
+def _whole_pixels(rgb: U8) -> I32:
+    """Colours (N, 3) as int32 (N,), whose bytes are blue, green, red and 255."""
+    bgra = np.full((len(rgb), 4), 255, np.uint8)
+    bgra[:, :3] = rgb[:, ::-1]
+    whole: I32 = bgra.view(np.int32)[:, 0]
+    return whole
