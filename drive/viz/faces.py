@@ -5,7 +5,8 @@ kind of picture is drawn by `fill`, so that all of them show the same quad at th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import cv2
@@ -26,10 +27,10 @@ _DECK_OVERLAP = 1.04  # closes the cracks between the parts of a deck
 
 @dataclass(frozen=True)
 class Faces:
-    """M quads in front of the camera.
+    """M quads in front of the camera. Arrays run along quads last, where numpy is fastest.
 
     Attributes:
-        points: float32 (M, 4, 3), corners in the camera frame [m].
+        points: float32 (3, 4, M), coordinates and corners in the camera frame [m].
         colour: uint8 (M, 3), RGB before haze.
         layer, tag: uint8 (M,), Layer and Tag.
         body: int64 (M,), index of the body a quad belongs to, -1 for the static surroundings.
@@ -45,16 +46,18 @@ class Faces:
     solid: Bool
     height: F32
 
-    def take(self, rows: I64) -> "Faces":
-        """The faces of these rows, in their order."""
-        return Faces(*(getattr(self, f.name)[rows] for f in fields(self)))
-
-    @property
+    @cached_property
     def distance(self) -> F32:
         """Distance of each face's middle from the camera, float32 (M,) [m]."""
-        middle = self.points.mean(1)
-        away: F32 = np.sqrt((middle * middle).sum(1))
+        x, y, z = _middle(self.points)
+        away: F32 = np.sqrt(x * x + y * y + z * z)
         return away
+
+
+def _middle(points: F32) -> F32:
+    """Mean corner, float32 (3, M)."""
+    middle: F32 = points.sum(1) / np.float32(4)
+    return middle
 
 
 def visible_faces(view: View, static: TiledQuads | None, groups: Sequence[Quads], style: Style) -> Faces:
@@ -92,41 +95,47 @@ def _facing(view: View, quads: Quads, body: I64, style: Style) -> Faces:
     """Quads that show their front; surfaces seen from below become plain solids."""
     rotation = view.camera_from_world[:3, :3].astype(np.float32)
     origin = view.centre_world.astype(np.float32)
-    points = (quads.corners - origin) @ rotation.T
-    layer = quads.layer
-    height = quads.corners[..., 2].min(1) - origin[2]
-    faces = Faces(points, quads.colour, layer, quads.tag, body, layer == Layer.SOLID, height)
-    faces = faces.take(_in_front(points, view, style.range_m))
-    points = faces.points
+    from_eye = (quads.corners - origin).reshape(-1, 3) @ rotation.T
+    points = np.ascontiguousarray(from_eye.reshape(-1, 4, 3).transpose(2, 1, 0))
+    rows = _in_front(points, view, style.range_m)
+    points, layer = points[..., rows], quads.layer[rows]
+    height = quads.corners[rows, :, 2].min(1) - origin[2]
+    middle = _middle(points)
     # The diagonals give a normal even where two corners coincide (tapering lanes).
-    normal = np.cross(points[:, 2] - points[:, 0], points[:, 3] - points[:, 1])
-    middle = points.mean(1, keepdims=True)
-    away = (normal * middle[:, 0]).sum(1) >= 0
-    deck = (faces.layer < Layer.CROSSWALK) & (faces.layer != Layer.KERB)
-    below = away & deck & (faces.height > 0)
+    ax, ay, az = points[:, 2] - points[:, 0]
+    bx, by, bz = points[:, 3] - points[:, 1]
+    normal = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+    away = normal[0] * middle[0] + normal[1] * middle[1] + normal[2] * middle[2] >= 0
+    deck = (layer < Layer.CROSSWALK) & (layer != Layer.KERB)
+    below = away & deck & (height > 0)
+    shown = np.flatnonzero(~away | below)
+    rows, below = rows[shown], below[shown]
+    points, layer, colour, tag = points[..., shown], layer[shown], quads.colour[rows], quads.tag[rows]
     if below.any():
-        points = np.where(below[:, None, None], middle + (points - middle) * _DECK_OVERLAP, points)
-        plain = np.where(below[:, None], np.array(style.underside, np.uint8), faces.colour)
-        tag = np.where(below, np.uint8(Tag.BRIDGE), faces.tag)
-        faces = replace(faces, points=points, colour=plain, tag=tag, solid=faces.solid | below)
-    return faces.take(np.flatnonzero(~away | below))
+        centre = middle[:, None, shown]
+        points = np.where(below, centre + (points - centre) * _DECK_OVERLAP, points)
+        colour = np.where(below[:, None], np.array(style.underside, np.uint8), colour)
+        tag = np.where(below, np.uint8(Tag.BRIDGE), tag)
+    solid = (layer == Layer.SOLID) | below
+    return Faces(points, colour, layer, tag, body[rows], solid, height[shown])
 
 
 def _in_front(points: F32, view: View, range_m: float) -> I64:
-    """Rows whose corners are not all on the outer side of one edge of the view."""
+    """Indices of quads whose corners are not all on the outer side of one edge of the view."""
     width, height = view.size_px
     fx, fy, cx, cy = view.pinhole
-    x, y, depth = points[..., 0], points[..., 1], points[..., 2]
-    inside = (depth.max(1) > NEAR_M) & (depth.min(1) < range_m)
-    inside &= (x * fx + cx * depth).max(1) > 0
-    inside &= (x * fx - (width - cx) * depth).min(1) < 0
-    inside &= (y * fy + cy * depth).max(1) > 0
-    inside &= (y * fy - (height - cy) * depth).min(1) < 0
+    x, y, depth = points
+    inside = (depth.max(0) > NEAR_M) & (depth.min(0) < range_m)
+    inside &= (x * fx + cx * depth).max(0) > 0
+    inside &= (x * fx - (width - cx) * depth).min(0) < 0
+    inside &= (y * fy + cy * depth).max(0) > 0
+    inside &= (y * fy - (height - cy) * depth).min(0) < 0
     return np.flatnonzero(inside)
 
 
-def _order(faces: Faces, distance: F32) -> I64:
+def _order(faces: Faces) -> I64:
     """Lower decks, then flat layers bottom-up, then solids from far to near, each body in one go."""
+    distance = faces.distance
     lowest = np.where(faces.solid, -_LOWER_SOLID_M, -_LOWER_DECK_M)
     rank = np.where(faces.solid, int(Layer.SOLID), faces.layer.astype(np.int64))
     rank = np.where(faces.height < lowest, rank - len(Layer), rank)
@@ -150,27 +159,27 @@ def fill(image: NDArray[Any], view: View, faces: Faces, value: NDArray[Any]) -> 
         faces: What to draw.
         value: (M,) or (M, C), pixel value of each face.
     """
-    order = _order(faces, faces.distance)
-    crossing = faces.points[..., 2].min(1) < NEAR_M
-    pixels = _to_pixels(faces.points, view)
+    order = _order(faces)
+    crossing = (faces.points[2].min(0) < NEAR_M)[order].tolist()
+    pixels = list(_to_pixels(faces.points, view)[order])
+    values = value[order].tolist()
     draw = cv2.fillConvexPoly
-    for i, polygon, colour in zip(order.tolist(), list(pixels[order]), value[order].tolist(), strict=True):
-        if crossing[i]:
-            cut = _clip_near(faces.points[i])
+    for i, polygon, colour, cut_off in zip(order.tolist(), pixels, values, crossing, strict=True):
+        if cut_off:
+            cut = _clip_near(faces.points[..., i].T)
             if len(cut) >= 3:
-                draw(image, _to_pixels(cut, view), colour, cv2.LINE_8, _SUBPIXEL_BITS)
+                draw(image, _to_pixels(cut.T, view), colour, cv2.LINE_8, _SUBPIXEL_BITS)
         else:
             draw(image, polygon, colour, cv2.LINE_8, _SUBPIXEL_BITS)
 
 
 def _to_pixels(points: F32, view: View) -> I32:
-    """Fixed-point pixel coordinates int32 (..., 2) of camera points (..., 3)."""
+    """Fixed-point pixel coordinates int32 (..., 4, 2) of camera points (3, 4, ...)."""
     fx, fy, cx, cy = view.pinhole
-    depth = np.maximum(points[..., 2], NEAR_M)
-    pixels = np.empty((*points.shape[:-1], 2), np.float32)
+    x, y, z = points
+    depth = np.maximum(z, NEAR_M)
     # OpenCV's integer coordinates are pixel centres.
-    pixels[..., 0] = points[..., 0] / depth * fx + (cx - 0.5)
-    pixels[..., 1] = points[..., 1] / depth * fy + (cy - 0.5)
+    pixels = np.stack([(x / depth * fx + (cx - 0.5)).T, (y / depth * fy + (cy - 0.5)).T], -1)
     fixed: I32 = (pixels.clip(-_PIXEL_LIMIT, _PIXEL_LIMIT) * (1 << _SUBPIXEL_BITS)).astype(np.int32)
     return fixed
 

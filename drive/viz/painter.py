@@ -54,9 +54,8 @@ def background(view: View, style: Style) -> U8:
 
 
 def _picture(view: View, faces: Faces, style: Style, channels: list[int]) -> U8:
-    width, height = view.size_px
-    image = np.empty((height, width, len(channels)), np.uint8)
-    image[:] = _opaque(background(view, style))[:, None, channels]
+    width = view.size_px[0]
+    image = np.repeat(_opaque(background(view, style))[:, None, channels], width, 1)
     fill(image, view, faces, _opaque(shades(faces, style))[:, channels])
     return image
 

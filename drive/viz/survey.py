@@ -105,10 +105,10 @@ class Survey:
     def _planes(self) -> tuple[F64, F64, F64, F64]:
         """Normals (M+2, 3), offsets, nearest and farthest depth (M+2,); the last two are placeholders."""
         points = self.faces.points.astype(np.float64)
-        normal = np.cross(points[:, 2] - points[:, 0], points[:, 3] - points[:, 1])
+        normal = np.cross(points[:, 2] - points[:, 0], points[:, 3] - points[:, 1], axis=0).T
         normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
-        offset = (normal * points.mean(1)).sum(1)
-        nearest, farthest = points[..., 2].min(1), points[..., 2].max(1)
+        offset = (normal * points.mean(1).T).sum(1)
+        nearest, farthest = points[2].min(0), points[2].max(0)
         blank = np.ones(2)
         return (
             np.concatenate([normal, np.ones((2, 3))]),

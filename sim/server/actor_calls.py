@@ -8,7 +8,7 @@ import msgpack
 
 from sim.server import instruments, physics
 from sim.server.actors import Actor, Mover, Sensor, SignActor, TrafficLight, Vehicle, Walker, make_actor
-from sim.server.blueprints import SPAWNABLE
+from sim.server.blueprints import NUMERIC, SPAWNABLE
 from sim.server.collisions import blocked_at_spawn
 from sim.server.sensors import STREAMLESS
 from sim.server.simulation import Simulation
@@ -20,7 +20,11 @@ _LIGHT_STATES = range(5)
 ANY_LABEL = 255
 MAX_ACTORS = 20_000  # Town12 has 1,700 signs, and its fullest route some 500 props and road users
 MAX_ATTRIBUTES, _LONGEST_VALUE = 100, 2000
+LARGEST = (
+    1e6  # of places [m], speeds, angles [deg] and times: what is larger does not fit the stream's floats
+)
 NOMINAL_KG = 1847.0
+_TOP_GEAR, _ALL_LAMPS = 20, 0xFFFFFFFF
 _PHYSICS_COLUMNS, _MAX_PHYSICS_BYTES = 17, 1 << 16
 
 
@@ -32,11 +36,11 @@ def find(sim: Simulation, actor_id: int, kind: type[A]) -> A:
     return actor
 
 
-def numbers(row: Any, count: int) -> list[float]:
-    """Exactly `count` finite numbers; RpcError for anything else."""
+def numbers(row: Any, count: int, largest: float = LARGEST) -> list[float]:
+    """Exactly `count` finite numbers, none larger than `largest`; RpcError for anything else."""
     values = [float(value) for value in row]
-    if len(values) != count or not all(map(math.isfinite, values)):
-        raise RpcError(f"expected {count} finite numbers, got {str(row)[:100]}")
+    if len(values) != count or not all(abs(value) <= largest for value in values):
+        raise RpcError(f"expected {count} numbers of at most {largest:g}, got {str(row)[:100]}")
     return values
 
 
@@ -74,10 +78,15 @@ def _description(row: list[Any]) -> list[Any]:
     if type_id not in SPAWNABLE:
         raise RpcError(f"the light simulator has no {str(type_id)[:100]}")
     values = [(str(name), int(kind), str(value)) for name, kind, value in attributes]
+    for name, _, value in values:
+        if name in NUMERIC[type_id]:
+            numbers([value or 0], 1)
     if len(values) > MAX_ATTRIBUTES or any(
         len(name) + len(value) > _LONGEST_VALUE for name, _, value in values
     ):
         raise RpcError(f"unable to spawn actor: attributes of {type_id} are too many or too long")
+    if not 0 <= int(uid) < 1 << 32 or not all(0 <= kind < 256 for _, kind, _ in values):
+        raise RpcError(f"unable to spawn actor: unknown kinds of attributes of {type_id}")
     return [int(uid), type_id, [list(value) for value in values]]
 
 
@@ -118,7 +127,8 @@ def control_vehicle(sim: Simulation, actor_id: int, control: list[Any]) -> None:
     steer = 0.0 if math.isnan(steer) else max(-1.0, min(1.0, steer))
     brake = 1.0 if math.isnan(brake) else max(0.0, min(1.0, brake))
     hand_brake, reverse, manual = (bool(value) for value in control[3:6])
-    vehicle.control = [throttle, steer, brake, hand_brake, reverse, manual, int(control[6])]
+    gear = max(-1, min(_TOP_GEAR, int(control[6])))
+    vehicle.control = [throttle, steer, brake, hand_brake, reverse, manual, gear]
     vehicle.ackermann = None
 
 
@@ -189,7 +199,9 @@ def set_gravity(sim: Simulation, actor_id: int, enabled: bool) -> None:
 
 def set_lamps(sim: Simulation, actor_id: int, state: Any) -> None:
     """Vehicle lamp bits."""
-    find(sim, actor_id, Vehicle).light_state = int(state[0] if isinstance(state, list) else state)
+    find(sim, actor_id, Vehicle).light_state = _ALL_LAMPS & int(
+        state[0] if isinstance(state, list) else state
+    )
 
 
 def set_custom_physics(sim: Simulation, actor_id: int, row: list[Any]) -> None:
@@ -199,7 +211,7 @@ def set_custom_physics(sim: Simulation, actor_id: int, row: list[Any]) -> None:
         raise RpcError(
             f"physics control: {_PHYSICS_COLUMNS} fields expected, at most {_MAX_PHYSICS_BYTES} bytes"
         )
-    numbers([part for part in row if not isinstance(part, list)], _PHYSICS_COLUMNS - 5)
+    numbers([part for part in row if not isinstance(part, list)], _PHYSICS_COLUMNS - 5, 1e9)
     vehicle.custom_physics = row
 
 
@@ -207,8 +219,8 @@ def set_custom_physics(sim: Simulation, actor_id: int, row: list[Any]) -> None:
 def set_light(sim: Simulation, actor_id: int, state: int) -> None:
     """Show a state until the light's cycle changes it again."""
     if state not in _LIGHT_STATES:
-        raise RpcError(f"traffic light state {state} is unknown")
-    find(sim, actor_id, TrafficLight).state = state
+        raise RpcError(f"traffic light state {str(state)[:20]} is unknown")
+    find(sim, actor_id, TrafficLight).state = int(state)
     sim.world.changed.add(actor_id)
 
 

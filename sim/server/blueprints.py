@@ -96,4 +96,8 @@ def definitions() -> list[list[Any]]:
     return [[uid, i, ",".join(i.split(".")), attrs] for uid, (i, attrs) in enumerate(library.items(), 1)]
 
 
-SPAWNABLE = frozenset(row[1] for row in definitions())
+NUMERIC: dict[str, frozenset[str]] = {
+    row[1]: frozenset(attribute[0] for attribute in row[3] if attribute[1] in (INT, FLOAT))
+    for row in definitions()
+}
+SPAWNABLE = frozenset(NUMERIC)

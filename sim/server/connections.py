@@ -17,6 +17,7 @@ MAX_MESSAGE_BYTES = 64 << 20  # a client's own OpenDRIVE map is one message
 MAX_ITEMS = 1 << 16  # of one list: msgpack makes room for as many as a header claims
 MAX_UNSENT_BYTES = 8 << 20
 LONGEST_NAME = 100
+_FIRST_BUFFER_BYTES = 1 << 16  # msgpack's own choice is 1 MB for every connection
 _POLL_S = 0.0005
 _SEND_TIMEOUT_S = 5.0
 _SEND_BUFFER_BYTES = 4 << 20
@@ -43,6 +44,7 @@ class RpcConnection(asyncio.Protocol):
         self._unpacker = msgpack.Unpacker(
             raw=False,
             strict_map_key=False,
+            read_size=_FIRST_BUFFER_BYTES,
             max_buffer_size=MAX_MESSAGE_BYTES,
             max_array_len=MAX_ITEMS,
             max_map_len=MAX_ITEMS,
@@ -116,8 +118,14 @@ class RpcConnection(asyncio.Protocol):
 
     def _reply(self, number: int, name: str, arguments: list[Any]) -> None:
         error, value = answer(self._sim, name, arguments[1:], bool(arguments[0][0]))
+        try:
+            packed = self._packer.pack([_REPLY, number, error, value])
+        except (OverflowError, ValueError, TypeError) as problem:
+            log.warning("%s: answer cannot be sent: %s", name, problem)
+            self._packer.reset()
+            packed = self._packer.pack([_REPLY, number, f"{name}: the answer cannot be sent", None])
         if self._transport is not None:
-            self._transport.write(self._packer.pack([_REPLY, number, error, value]))
+            self._transport.write(packed)
 
 
 def _parse(message: Any) -> tuple[int, int, str, list[Any]]:

@@ -13,6 +13,7 @@ from sim.server.actors import Mover, Vehicle, Walker
 from sim.server.simulation import Simulation
 
 WALKER_KG = 75.0
+_HARDEST = 1e12
 _MASS_COLUMN = 11
 
 
@@ -31,17 +32,18 @@ def yaw_inertia_kgm2(mover: Mover) -> float:
 
 def _push(mover: Mover, impulse: list[float]) -> None:
     share = 1.0 / mass_kg(mover)
-    physics.set_velocity(mover, [mover.vx + share * impulse[0], mover.vy + share * impulse[1], 0.0])
+    velocity = numbers([mover.vx + share * impulse[0], mover.vy + share * impulse[1], 0.0], 3)
+    physics.set_velocity(mover, velocity)
 
 
 def add_impulse(sim: Simulation, actor_id: int, impulse: Any) -> None:
     """Impulse [N s] in the world frame."""
-    _push(find(sim, actor_id, Mover), numbers(impulse, 3))
+    _push(find(sim, actor_id, Mover), numbers(impulse, 3, _HARDEST))
 
 
 def add_force(sim: Simulation, actor_id: int, force: Any) -> None:
     """Force [N] in the world frame during one tick."""
-    _push(find(sim, actor_id, Mover), [part * sim.delta_s for part in numbers(force, 3)])
+    _push(find(sim, actor_id, Mover), [part * sim.delta_s for part in numbers(force, 3, _HARDEST)])
 
 
 def add_impulse_at(sim: Simulation, actor_id: int, impulse: Any, _location: Any) -> None:
@@ -62,12 +64,13 @@ def set_turn_rate(sim: Simulation, actor_id: int, rate_dps: Any) -> None:
 def add_angular_impulse(sim: Simulation, actor_id: int, impulse: Any) -> None:
     """Angular impulse [kg m2 rad/s]."""
     mover = find(sim, actor_id, Mover)
-    mover.spin_dps += math.degrees(numbers(impulse, 3)[2] / yaw_inertia_kgm2(mover))
+    change = math.degrees(numbers(impulse, 3, _HARDEST)[2] / yaw_inertia_kgm2(mover))
+    mover.spin_dps = numbers([mover.spin_dps + change], 1)[0]
 
 
 def add_torque(sim: Simulation, actor_id: int, torque: Any) -> None:
     """Torque [N m] during one tick."""
-    add_angular_impulse(sim, actor_id, [part * sim.delta_s for part in numbers(torque, 3)])
+    add_angular_impulse(sim, actor_id, [part * sim.delta_s for part in numbers(torque, 3, _HARDEST)])
 
 
 def set_collisions(sim: Simulation, actor_id: int, enabled: bool) -> None:

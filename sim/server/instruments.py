@@ -22,9 +22,10 @@ from sim.server.wire import (
 from sim.server.world import World
 
 _MAX_PIXELS, _MAX_FOV_DEG = 8192, 170
+COLOUR_CAMERA = "sensor.camera.rgb"
 Measurement = tuple[int, bytes]
 _CAMERAS: dict[str, tuple[int, Callable[[Scene, World, Sensor], bytes]]] = {
-    "sensor.camera.rgb": (RGB, lambda scene, world, camera: scene.image(world, camera)),
+    COLOUR_CAMERA: (RGB, lambda scene, world, camera: scene.image(world, camera)),
     "sensor.camera.semantic_segmentation": (SEMANTIC, cameras.semantic),
     "sensor.camera.instance_segmentation": (INSTANCE, cameras.instance),
     "sensor.camera.depth": (DEPTH, cameras.depth),

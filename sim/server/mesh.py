@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from drive.contracts import F64
+from drive.contracts import F32, F64
 from drive.viz.figures import Colour, box, place
 from drive.viz.quads import Layer, Quads, Tag, concatenate
-from sim.server.road_geometry import Lane, LaneSection, Road, RoadMark, polynomial, read_road
+from sim.server.road_geometry import Lane, LaneSection, Road, RoadMark, Stations, polynomial, read_road
 
 VERSION = 3  # part of the cache key: raise it when the quads of a town change
 
@@ -79,21 +79,32 @@ class _Builder:
     """Collects quads; flat ones are turned face up."""
 
     def __init__(self) -> None:
-        self.parts: list[Quads] = []
+        self._corners: list[F32] = []
+        self._looks: list[tuple[Colour, Layer, Tag]] = []
+        self.houses: list[Quads] = []
 
     def flat(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
         if not len(corners):
             return
         diagonal_a, diagonal_b = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
         down = diagonal_a[:, 0] * diagonal_b[:, 1] - diagonal_a[:, 1] * diagonal_b[:, 0] < 0
-        corners = np.where(down[:, None, None], corners[:, ::-1], corners)
+        if down.any():
+            corners = np.where(down[:, None, None], corners[:, ::-1], corners)
         self.facing(corners, colour, layer, tag)
 
     def facing(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
-        n = len(corners)
-        colours = np.tile(np.array(colour, np.uint8), (n, 1))
-        layers, tags = np.full(n, layer, np.uint8), np.full(n, tag, np.uint8)
-        self.parts.append(Quads(corners.astype(np.float32), colours, layers, tags))
+        self._corners.append(corners.astype(np.float32))
+        self._looks.append((colour, layer, tag))
+
+    def quads(self) -> Quads:
+        """All quads, houses last."""
+        if not self._corners:
+            return concatenate(self.houses)
+        counts = [len(part) for part in self._corners]
+        colour, layer, tag = (
+            np.repeat(np.array(look, np.uint8), counts, axis=0) for look in zip(*self._looks, strict=True)
+        )
+        return concatenate([Quads(np.concatenate(self._corners), colour, layer, tag), *self.houses])
 
 
 def build_mesh(xodr: str) -> Quads:
@@ -113,17 +124,18 @@ def build_mesh(xodr: str) -> Quads:
         _objects(road, out)
     if surface:
         _buildings(edges, np.concatenate(surface), out)
-    return concatenate(out.parts)
+    return out.quads()
 
 
 class _Edge:
     """Outer borders of a lane section: stations s (n,), lateral offsets left and right (n,)."""
 
-    def __init__(self, road: Road, s: F64, left: F64, right: F64) -> None:
-        self.road, self.s, self.left, self.right = road, s, left, right
+    def __init__(self, road: Road, stations: Stations, left: F64, right: F64) -> None:
+        self.road, self.s, self.left, self.right = road, stations.s, left, right
+        self._stations = stations
 
     def across(self, share: float) -> F64:
-        return self.road.points(self.s, self.left * share + self.right * (1 - share))
+        return self._stations.points(self.left * share + self.right * (1 - share))
 
 
 def _strip(a: F64, b: F64) -> F64:
@@ -154,6 +166,7 @@ def _stations(road: Road, section: LaneSection) -> F64:
 
 def _section(road: Road, section: LaneSection, out: _Builder) -> _Edge:
     s = _stations(road, section)
+    stations = Stations(road, s)
     centre = polynomial(road.lane_offset, s)
     outer = {}
     for side in (1, -1):
@@ -163,23 +176,22 @@ def _section(road: Road, section: LaneSection, out: _Builder) -> _Edge:
             width = np.maximum(polynomial(lane.widths, s - section.start_m), 0)
             beyond = border + side * width
             if width.max() > 0.03:
-                inner_layer = _lane(road, s, border, beyond, side, lane, inner_layer, out)
+                inner_layer = _lane(stations, border, beyond, side, lane, inner_layer, out)
             _markings(road, section, s, beyond, lane.marks, side, out)
             border = beyond
             lane = section.lanes.get(lane.lane_id + side)
         outer[side] = border
         if not road.in_junction:
-            near = _raised(road.points(s, border), _LIFT_M[Layer.VERGE])
-            far = _raised(road.points(s, border + side * _VERGE_M), _LIFT_M[Layer.VERGE] - _VERGE_DROP_M)
+            near = _raised(stations.points(border), _LIFT_M[Layer.VERGE])
+            far = _raised(stations.points(border + side * _VERGE_M), _LIFT_M[Layer.VERGE] - _VERGE_DROP_M)
             out.flat(_strip(near, far), _VERGE, Layer.VERGE, Tag.TERRAIN)
     if 0 in section.lanes:
         _markings(road, section, s, centre, section.lanes[0].marks, 1, out)
-    return _Edge(road, s, outer[1], outer[-1])
+    return _Edge(road, stations, outer[1], outer[-1])
 
 
 def _lane(
-    road: Road,
-    s: F64,
+    stations: Stations,
     inner: F64,
     outer: F64,
     side: int,
@@ -188,13 +200,13 @@ def _lane(
     out: _Builder,
 ) -> Layer:
     layer = _LAYERS.get(lane.kind, Layer.TERRAIN)
-    near, far = _raised(road.points(s, inner), _LIFT_M[layer]), _raised(road.points(s, outer), _LIFT_M[layer])
+    near, far = (_raised(stations.points(t), _LIFT_M[layer]) for t in (inner, outer))
     colour, tag = _COLOURS.get(lane.kind, _COLOURS["none"]), _TAGS.get(lane.kind, Tag.TERRAIN)
     out.flat(_strip(near, far), colour, layer, tag)
     if layer == Layer.SIDEWALK and inner_layer not in (None, Layer.SIDEWALK):
         low = _raised(near, -_KERB_M)
         out.facing(_strip(low, near) if side == 1 else _strip(near, low), _KERB, Layer.KERB, Tag.SIDEWALKS)
-        edge = _raised(road.points(s, inner + side * _KERB_EDGE_M), _LIFT_M[layer] + 0.004)
+        edge = _raised(stations.points(inner + side * _KERB_EDGE_M), _LIFT_M[layer] + 0.004)
         out.flat(_strip(near, edge), _KERB, Layer.CROSSWALK, Tag.SIDEWALKS)
     return layer
 
@@ -211,11 +223,16 @@ def _markings(
         kinds = mark.kind.split()
         shifts = (0.0,) if len(kinds) == 1 else (_DOUBLE_M * side, -_DOUBLE_M * side)
         for shift, kind in zip(shifts, kinds, strict=False):
-            for stations in _dashes(start, end) if kind == "broken" else [_within(s, start, end)]:
-                at = np.interp(stations, s, t) + shift
-                left = _raised(road.points(stations, at + _MARK_HALF_M), _LIFT_M[Layer.MARKING])
-                right = _raised(road.points(stations, at - _MARK_HALF_M), _LIFT_M[Layer.MARKING])
-                out.flat(_strip(right, left), colour, Layer.MARKING, Tag.ROAD_LINES)
+            dashes = _dashes(start, end) if kind == "broken" else _within(s, start, end)[None]
+            stations = dashes.ravel()
+            at = np.interp(stations, s, t) + shift
+            line = Stations(road, stations)
+            right, left = (
+                _raised(line.points(at + edge), _LIFT_M[Layer.MARKING]).reshape(*dashes.shape, 3)
+                for edge in (-_MARK_HALF_M, _MARK_HALF_M)
+            )
+            quads = np.stack([right[:, :-1], right[:, 1:], left[:, 1:], left[:, :-1]], 2)
+            out.flat(quads.reshape(-1, 4, 3), colour, Layer.MARKING, Tag.ROAD_LINES)
 
 
 def _within(s: F64, start: float, end: float) -> F64:
@@ -223,8 +240,11 @@ def _within(s: F64, start: float, end: float) -> F64:
     return inside
 
 
-def _dashes(start: float, end: float) -> list[F64]:
-    return [np.linspace(a, min(a + _DASH_M, end), 3) for a in np.arange(start, end - 0.5, _DASH_EVERY_M)]
+def _dashes(start: float, end: float) -> F64:
+    """Three stations of each dash, (n, 3)."""
+    first = np.arange(start, end - 0.5, _DASH_EVERY_M)
+    stations: F64 = np.linspace(first, np.minimum(first + _DASH_M, end), 3, axis=1)
+    return stations
 
 
 def _objects(road: Road, out: _Builder) -> None:
@@ -308,7 +328,7 @@ def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
                 r, g, b = _FACADES[rng.integers(len(_FACADES))]
                 house = _house(half_x, half_y, height, (int(r * shade), int(g * shade), int(b * shade)))
                 heading = float(edge.road.reference(np.array([s]))[2][0])
-                out.parts.append(place(house, float(x), float(y), float(z) - 1.5, heading))
+                out.houses.append(place(house, float(x), float(y), float(z) - 1.5, heading))
 
 
 def _highest_nearby(surface: F64) -> dict[tuple[int, int], float]:

@@ -17,7 +17,7 @@ from sim.server.scene import Scene, place_view
 from sim.server.world import World
 
 MAX_RANGE_M = 120.0
-_VIEW_DEG = 90.0
+_VIEW_RAD = math.pi / 2
 _FOCAL_PX = 256.0  # 0.22 degrees per pixel in the middle of a view
 _STEEPEST = math.tan(math.radians(70.0))
 _MARGIN_PX = 2
@@ -55,17 +55,18 @@ def cast(scene: Scene, world: World, sensor: Sensor, directions: F64, range_m: f
     """
     n = len(directions)
     hits = Hits(np.full(n, np.inf), np.zeros(n), np.zeros(n, np.uint8), np.zeros(n, np.int64))
-    azimuth = np.arctan2(directions[:, 1], directions[:, 0])
-    for middle in np.radians(np.arange(-180.0, 180.0, _VIEW_DEG) + _VIEW_DEG / 2):
-        aside = (azimuth - middle + math.pi) % (2 * math.pi) - math.pi
-        inside = (aside >= -math.radians(_VIEW_DEG / 2)) & (aside < math.radians(_VIEW_DEG / 2))
-        level = np.hypot(directions[:, 0], directions[:, 1])
-        inside &= np.abs(directions[:, 2]) <= _STEEPEST * level
-        rows = np.flatnonzero(inside)
+    level = np.hypot(directions[:, 0], directions[:, 1])
+    from_back = np.arctan2(directions[:, 1], directions[:, 0]) + math.pi
+    quarter = np.minimum(from_back // _VIEW_RAD, 3)
+    aside = from_back - (quarter + 0.5) * _VIEW_RAD
+    quarter[np.abs(directions[:, 2]) > _STEEPEST * level] = -1
+    for index in range(4):
+        rows = np.flatnonzero(quarter == index)
         if len(rows):
             u = np.tan(aside[rows])
             v = -directions[rows, 2] / (level[rows] * np.cos(aside[rows]))
-            _look(scene, world, sensor, float(middle), u, v, min(range_m, MAX_RANGE_M), rows, hits)
+            middle = (index + 0.5) * _VIEW_RAD - math.pi
+            _look(scene, world, sensor, middle, u, v, min(range_m, MAX_RANGE_M), rows, hits)
     return hits
 
 

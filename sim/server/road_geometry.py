@@ -76,12 +76,26 @@ class Road:
 
     def points(self, s: F64, t: F64) -> F64:
         """World points (n, 3) at stations s and lateral offsets t (left positive)."""
-        x, y, heading, z = self.reference(s)
-        return np.stack([x - t * np.sin(heading), y + t * np.cos(heading), z], -1)
+        return Stations(self, s).points(t)
 
     def curvature(self, s: float) -> float:
         """Absolute curvature [1/m] of the piece at station s."""
         return float(abs(self.lines[_row(self.lines[:, 0], np.array([s]))[0], 5]))
+
+
+class Stations:
+    """Fixed stations s (n,) of a road, where many lateral offsets are wanted."""
+
+    def __init__(self, road: Road, s: F64) -> None:
+        self.s = s
+        self._x, self._y, heading, self._z = road.reference(s)
+        self._sin, self._cos = np.sin(heading), np.cos(heading)
+
+    def points(self, t: F64) -> F64:
+        """World points (n, 3) at lateral offsets t (n,), left positive."""
+        out = np.empty((len(self.s), 3))
+        out[:, 0], out[:, 1], out[:, 2] = self._x - t * self._sin, self._y + t * self._cos, self._z
+        return out
 
 
 def _row(starts: F64, s: F64) -> F64:

@@ -17,6 +17,7 @@ from sim.frames import pose_from_carla
 from sim.server.actors import Sensor, TrafficLight, Walker
 from sim.server.bodies import FAR_HEAD_AHEAD_M, Figures
 from sim.server.mesh_cache import town_mesh
+from sim.server.render_pool import Order, RenderPool
 from sim.server.sensors import rotation_axes
 from sim.server.town import Town
 from sim.server.wire import IMAGE
@@ -54,6 +55,8 @@ class Scene:
     def __init__(self, town: Town) -> None:
         self.town = town
         self._tiles: TiledQuads | None = None
+        self._pool: RenderPool | None = None
+        self._painted: dict[int, bytes] = {}
         self._figures = Figures()
         self._seen: dict[Hashable, Seen] = {}
         self._world: World | None = None
@@ -62,9 +65,33 @@ class Scene:
 
     def image(self, world: World, camera: Sensor) -> bytes:
         """Payload of one image (width, height, fov, BGRA rows); the camera's own vehicle is left out."""
-        bodies = [quads for _, quads in self._bodies(world, camera, DAYLIGHT.range_m)]
-        bgra = paint_bgra(view_of(camera), self._mesh(), bodies)
-        return IMAGE.pack(camera.width, camera.height, camera.fov_deg) + bgra.tobytes()
+        self._keep_up(world)
+        bgra = self._painted.pop(camera.id, None)
+        if bgra is None:
+            view, bodies = self._order(world, camera)
+            bgra = paint_bgra(view, self._mesh(), bodies).tobytes()
+        return IMAGE.pack(camera.width, camera.height, camera.fov_deg) + bgra
+
+    def paint_ahead(self, world: World, cameras: list[Sensor]) -> None:
+        """Paint the pictures that will be asked for in this tick, several at a time."""
+        self._keep_up(world)
+        if len(cameras) < 2:
+            return
+        tiles = self._mesh()
+        if self._pool is None:
+            self._pool = RenderPool(town_mesh(self.town), tiles)
+        pictures = self._pool.paint([self._order(world, camera) for camera in cameras])
+        self._painted = {camera.id: picture for camera, picture in zip(cameras, pictures, strict=True)}
+
+    def close(self) -> None:
+        """End the processes that help to paint."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _order(self, world: World, camera: Sensor) -> Order:
+        """What it takes to paint a camera's picture."""
+        return view_of(camera), [quads for _, quads in self._bodies(world, camera, DAYLIGHT.range_m)]
 
     def seen(self, world: World, sensor: Sensor, view: View, range_m: float = DAYLIGHT.range_m) -> Seen:
         """What a view from a sensor's place shows, its own vehicle left out."""
@@ -84,6 +111,7 @@ class Scene:
             self._figures = Figures()
         if self._world is not world or self._frame != world.frame:
             self._seen.clear()
+            self._painted.clear()
         self._world, self._frame = world, world.frame
 
     def _mesh(self) -> TiledQuads:

@@ -29,7 +29,8 @@ CUSTOM_TOWN = "OpenDriveMap"
 _DEFAULT_SETTINGS = [False, False, [False], True, 0.01, 10, 0.0, True, 3000.0, 2000.0, True]
 _SETTING_TYPES: tuple[Callable[[Any], Any], ...] = tuple(type(value) for value in _DEFAULT_SETTINGS)
 _FIRST_EPISODE = 1001
-_LONGEST_TICK_S = 10.0
+_LARGEST_INT = 2**31 - 1
+_SHORTEST_TICK_S, _LONGEST_TICK_S = 1e-4, 10.0
 _SUBSCRIBE_S = 2.0  # longest wait for a client to open a stream it has asked a token for
 
 
@@ -37,9 +38,11 @@ def _checked(settings: list[Any]) -> list[Any]:
     """Settings of the right types; RpcError for anything else."""
     has_step, *step = settings[2] if len(settings) > 2 else [False]
     good = len(settings) == len(_DEFAULT_SETTINGS)
-    if not good or (has_step and not 0 < float(step[0]) < _LONGEST_TICK_S):
+    if not good or (has_step and not _SHORTEST_TICK_S <= float(step[0]) < _LONGEST_TICK_S):
         raise RpcError(f"bad episode settings {str(settings)[:200]}")
     values = [kind(value) for kind, value in zip(_SETTING_TYPES, settings, strict=True)]
+    if any(abs(value) > _LARGEST_INT for value in values if isinstance(value, int)):
+        raise RpcError("bad episode settings: a whole number is too large")
     values[2] = [True, float(step[0])] if has_step else [False]
     return values
 
@@ -76,6 +79,7 @@ class Simulation:
     def _begin(self, world: World) -> None:
         self.world = world
         if self._scene.town is not world.town:
+            self._scene.close()
             self._scene = Scene(world.town)
         self._snapshots = SnapshotWriter(world)
         self._state = MAP_CHANGED
@@ -198,9 +202,14 @@ class Simulation:
             x, y = contact.impulse
             self._report(contact.first, contact.second, (x, y))
             self._report(contact.second, contact.first, (-x, -y))
-        for sensor in self.world.sensors.values():
-            if self.subscribers.get(sensor.stream):
-                self._measure(sensor)
+        due = [
+            sensor
+            for sensor in self.world.sensors.values()
+            if self.subscribers.get(sensor.stream) and self._is_due(sensor)
+        ]
+        self._scene.paint_ahead(self.world, [s for s in due if s.type_id == instruments.COLOUR_CAMERA])
+        for sensor in due:
+            self._measure(sensor)
         self._send(EPISODE_STREAM, self._snapshots.pack(self._state))
         self._state = 0
 
@@ -211,10 +220,11 @@ class Simulation:
                     sensor.stream, self._header(COLLISION, sensor), sensors.collision(owner, other, impulse)
                 )
 
+    def _is_due(self, sensor: Sensor) -> bool:
+        return not sensor.period_s or self.world.elapsed_s - sensor.last_s >= sensor.period_s - 1e-6
+
     def _measure(self, sensor: Sensor) -> None:
         world = self.world
-        if sensor.period_s and world.elapsed_s - sensor.last_s < sensor.period_s - 1e-6:
-            return
         measured = instruments.measure(self._scene, world, sensor, self._noise[sensor.id])
         sensor.last_s = world.elapsed_s
         if measured is not None:

@@ -16,6 +16,7 @@ TransformRow = list[list[float]]
 _KINDS = {"1000001": "traffic.traffic_light", "206": "traffic.stop", "205": "traffic.yield"}
 _SAME_LINE_M, _SAME_ROAD_M = 8.0, 12.0
 _KERB_CELL_M = math.hypot(_SAME_LINE_M, _SAME_ROAD_M)
+_SPAWN_APART_M = 5.0
 _SPAWN_FIRST_M, _SPAWN_EVERY_M, _SPAWN_PER_LANE = 6.0, 40.0, 6
 
 
@@ -242,8 +243,16 @@ def _span(stops: list[LaneStop]) -> tuple[tuple[float, float, float], float, flo
     return (first.x + middle * right_x, first.y + middle * right_y, first.z), first.yaw_deg, half
 
 
+def _crowded(point: TransformRow, other: TransformRow) -> bool:
+    """Would two vehicles of one direction stand in each other there?"""
+    same_way = abs((point[1][1] - other[1][1] + 180) % 360 - 180) < 90
+    return same_way and math.dist(point[0], other[0]) < _SPAWN_APART_M
+
+
 def _spawn_points(world_map: carla.Map) -> list[TransformRow]:
-    points = []
+    """Lane centres outside junctions, in driving direction, none less than 5 m apart."""
+    points: list[TransformRow] = []
+    nearby: dict[tuple[int, int], list[TransformRow]] = defaultdict(list)
     seen = set()
     for start, _ in world_map.get_topology():
         key = (start.road_id, start.section_id, start.lane_id)
@@ -256,6 +265,12 @@ def _spawn_points(world_map: carla.Map) -> list[TransformRow]:
                 break
             at = following[0].transform
             location = [at.location.x, at.location.y, at.location.z + 0.5]
-            points.append([location, [at.rotation.pitch, at.rotation.yaw, 0.0]])
+            pitch = (at.rotation.pitch + 180) % 360 - 180  # the map library answers 369 degrees for 9
+            point = [location, [pitch, at.rotation.yaw, 0.0]]
+            column, row = int(location[0] // _SPAWN_APART_M), int(location[1] // _SPAWN_APART_M)
+            around = ((column + i, row + j) for i in (-1, 0, 1) for j in (-1, 0, 1))
+            if not any(_crowded(point, other) for cell in around for other in nearby.get(cell, ())):
+                nearby[column, row].append(point)
+                points.append(point)
             following = following[0].next(_SPAWN_EVERY_M)
     return points

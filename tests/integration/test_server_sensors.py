@@ -1,11 +1,13 @@
 """Cameras, lidar, radar and obstacle sensor of the light server, as the official carla client reads them."""
 
 import math
+import os
 import queue
 from collections.abc import Iterator
 
 import carla
 import numpy as np
+import psutil
 import pytest
 
 from tests.light_server import TICK_S, running_server, synchronous
@@ -253,3 +255,21 @@ def test_impossible_sensors_are_refused(street: Street) -> None:
             street.world.spawn_actor(blueprint, carla.Transform())
     assert street.world.tick() > 0
     assert street.world.get_settings().fixed_delta_seconds == TICK_S
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="helpers need a second core")
+def test_helpers_end_with_a_killed_server() -> None:
+    with running_server("Town01") as (process, port, _):
+        made = carla.Client("localhost", port, worker_threads=16)
+        made.set_timeout(20.0)
+        street = Street(made)
+        boxes = [street.add("sensor.camera.rgb", image_size_x=64, image_size_y=36) for _ in range(2)]
+        street.world.tick()
+        for box in boxes:
+            box.get(timeout=10)
+        helpers = psutil.Process(process.pid).children()
+        assert helpers
+        process.kill()
+        assert psutil.wait_procs(helpers, timeout=10)[1] == []
+        for sensor in street.sensors:
+            sensor.stop()

@@ -1,6 +1,8 @@
 """Requests without a network: replies, refusals, and arbitrary arguments."""
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -68,6 +70,12 @@ def test_struct_sizes_match_the_protocol() -> None:
     assert all(struct.size == size for struct, size in sizes.items())
     assert len(wire.NO_STATE) == 54
     assert len(wire.token(7, 2001)) == 24
+
+
+def test_the_documentation_names_every_function_once() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "light_simulator.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_A-Z]+)`", text.split("## Calls")[1].split("## Safety")[0])
+    assert sorted(named) == sorted(FUNCTIONS)
 
 
 def test_blueprints_have_the_attributes_that_scenarios_filter_on() -> None:

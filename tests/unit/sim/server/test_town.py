@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import carla
+import numpy as np
 import pytest
 
 from drive.contracts import UserError
@@ -58,6 +60,28 @@ def test_speeds_are_plausible(town: Town) -> None:
 def test_spawn_points_are_distinct_and_off_junctions(town: Town) -> None:
     places = {tuple(round(v, 2) for v in point[0]) for point in town.spawn_points}
     assert len(places) == len(town.spawn_points) > 50
+
+
+def test_spawn_points_lie_on_lane_centres_in_driving_direction_both_ways(town: Town) -> None:
+    both = set()
+    for (x, y, z), (pitch, yaw, _) in town.spawn_points:
+        waypoint = town.map.get_waypoint(carla.Location(x, y, z), True, carla.LaneType.Driving)
+        at = waypoint.transform
+        across = at.get_right_vector()
+        assert abs((at.location.x - x) * across.x + (at.location.y - y) * across.y) < 0.05
+        assert abs((at.rotation.yaw - yaw + 180) % 360 - 180) < 3.0
+        assert abs(pitch) < 30
+        both.add((waypoint.road_id, waypoint.lane_id > 0))
+    roads = {road for road, _ in both}
+    assert sum((road, True) in both and (road, False) in both for road in roads) > len(roads) / 4
+
+
+def test_spawn_points_leave_room_for_a_car(town: Town) -> None:
+    rows = np.array([[*place, yaw] for place, (_, yaw, _) in town.spawn_points])
+    gap = np.linalg.norm(rows[:, None, :3] - rows[None, :, :3], axis=-1)
+    same_way = np.abs((rows[:, None, 3] - rows[None, :, 3] + 180) % 360 - 180) < 90
+    np.fill_diagonal(gap, np.inf)
+    assert gap[same_way].min() >= 5.0
 
 
 def test_parsing_twice_gives_the_same_town() -> None:
