@@ -181,18 +181,17 @@ def _yield_to(
         if nose + ego_then > s_low[enter] + 1.0:  # it merges behind or beside: its driver gives way
             return None
         return Obstacle(max(nose, float(s_low[enter]) - speed * float(t_s[enter])), speed)
-    margin, last_s, far = 0.6, float(t_s.max()), float(s_high.max())
+    margin, far = 0.6, float(s_high.max())
     if scene.agents.kind[agent] == AgentKind.PEDESTRIAN:
         margin = 1.0
     elif scene.hurry > 0:  # whoever comes along the ego's way behind it will brake
         margin -= HURRIED_S * scene.hurry
-        last_s -= scene.hurry * (last_s - float(t_s.min()))
         far -= scene.hurry * (far - float(s_high[enter]))
     arrive = float(np.interp(s_low.min() - nose, travelled, clock, right=math.inf))
     leave = float(np.interp(far - tail, travelled, clock, right=math.inf))
     if s_low.min() - nose <= 0.3:  # already inside: clear the place
         return None
-    if arrive > last_s + margin or leave < t_s.min() - margin:
+    if arrive > t_s.max() + max(margin, 0.0) or leave < t_s.min() - margin:
         return None
     return Obstacle(float(s_low.min()) - 0.5, 0.0)
 

@@ -125,5 +125,5 @@ def test_after_a_long_wait_a_shorter_gap_in_crossing_traffic_will_do() -> None:
     goes = plan_expert(replace(careful, hurry=1.0)).pose_ego[-1, 0]
     assert waits < 3.0
     assert goes > 8.0
-    touching = scene_of(0.0, [(AgentKind.CAR, 28.0, -9.0, np.pi / 2, 10.0, 4.5, 2.0)], at_m=20.0)
-    assert plan_expert(replace(touching, hurry=1.0)).pose_ego[-1, 0] < 6.0
+    crawling = scene_of(0.0, [(AgentKind.CAR, 28.0, -4.0, np.pi / 2, 2.0, 4.5, 2.0)], at_m=20.0)
+    assert plan_expert(replace(crawling, hurry=1.0)).pose_ego[24, 0] < 3.2
