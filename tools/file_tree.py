@@ -44,8 +44,13 @@ def package(folder: Path, depth: int) -> list[str]:
 
 
 def stems(folder: Path, pattern: str) -> str:
-    """Names of the files in a folder, without their endings."""
-    return ", ".join(sorted(path.stem for path in folder.glob(pattern)))
+    """Names of the files in a folder, without their endings; as many as fit in a line."""
+    names = sorted(path.stem for path in folder.glob(pattern))
+    shown = names
+    while len(text := ", ".join(shown)) > WIDTH - COLUMN:
+        names = names[:-1]
+        shown = [*names, "..."]
+    return text
 
 
 def others(root: Path) -> list[str]:
