@@ -280,7 +280,8 @@ class Navigator:
         length = max(8.0, 1.7 * speed) * max(0.45, min(1.3, abs(left_m) / 3.5))
         full = low - CLEAR_BEFORE_M
         begin = max(scene.s_m + 0.5, full - max(length, 14.0 * min(1.0, abs(left_m) / 3.5)))
-        if full - begin < max(4.0, 2.2 * abs(left_m)) and abs(left_m) > 0.8:
+        swing = 2.2 if speed > STOPPED_MPS else 1.6  # from standstill the wheel turns further
+        if full - begin < max(4.0, swing * abs(left_m)) and abs(left_m) > 0.8:
             return None
         back = high + CLEAR_BEHIND_M + REAR_M
         return Detour(begin, max(full, begin + 2.0), back, back + max(10.0, 1.5 * speed), left_m, around)

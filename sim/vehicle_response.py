@@ -1,4 +1,4 @@
-"""How CARLA's default ego answers its pedals and wheel, as published fits of CARLA 0.9.15 drives say.
+"""How CARLA's default ego answers pedals and wheel, as published fits of CARLA 0.9.15 drives say.
 
 The expert PDM-Lite forecasts with a polynomial fit of the Lincoln MKZ 2020 at 20 Hz. Played forward it gives
 0-50 km/h in 2.5 s at full throttle, 4.75 s at 0.75 and 9.6 s at 0.6; 11.3 m from 50 and 31.6 m from 80 km/h

@@ -44,13 +44,13 @@ def package(folder: Path, depth: int) -> list[str]:
 
 
 def stems(folder: Path, pattern: str) -> str:
-    """Names of the files in a folder, without their endings; as many as fit in a line."""
-    names = sorted(path.stem for path in folder.glob(pattern))
-    shown = names
-    while len(text := ", ".join(shown)) > WIDTH - COLUMN:
-        names = names[:-1]
-        shown = [*names, "..."]
-    return text
+    """Names of the files in a folder, without their endings."""
+    return ", ".join(sorted(path.stem for path in folder.glob(pattern)))
+
+
+def heading(page: Path) -> str:
+    """Title of a page."""
+    return page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
 
 
 def others(root: Path) -> list[str]:
@@ -61,7 +61,8 @@ def others(root: Path) -> list[str]:
     return [
         row("configs/", "YAML, one folder per job"),
         *(row(f"{job.relative_to(configs).as_posix()}/", stems(job, "*.yaml"), 1) for job in jobs),
-        row("docs/", stems(root / "docs", "*.md")),
+        row("docs/", "Pages for users; RESULTS.md holds every number"),
+        *(row(page.name, heading(page), 1) for page in sorted((root / "docs").glob("*.md"))),
         row("tests/", "unit/ mirrors the source; integration/; conformance/ (what every policy must do)"),
         row("Makefile", ", ".join(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))),
         row("pyproject.toml", "package, dependency ranges, rules of ruff, mypy, pytest and import-linter"),

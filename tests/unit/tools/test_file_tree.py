@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Path:
         (tmp_path / "configs" / job).parent.mkdir(parents=True)
         (tmp_path / "configs" / f"{job}.yaml").write_text("")
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "page.md").write_text("")
+    (tmp_path / "docs" / "page.md").write_text("# A page\n\nText.\n")
     (tmp_path / "Makefile").write_text("FLAG := 1\nhidden:\n\ttrue\nslow-test: a b  ## long tests\n")
     return tmp_path
 
@@ -30,7 +30,7 @@ def test_modules_scripts_configs_pages_and_targets_are_listed(project: Path) -> 
     assert rows["module.py"] == "What it is for"
     assert rows["set_up.sh"] == "Sets everything up"
     assert rows["sim/suites/"] == "gate"
-    assert rows["docs/"] == "page"
+    assert rows["page.md"] == "A page"
     assert rows["Makefile"] == "slow-test"
 
 

@@ -19,7 +19,7 @@ from sim.server.scene import Scene, Seen, view_of
 from sim.server.town import Town, load_town
 from sim.server.wire import IMAGE
 from sim.server.world import World
-from tests.sensor_builders import busy_world, camera, put
+from tests.sensor_builders import busy_world, camera, lane_places, put
 
 # Made with the first released renderer. The shipped model has learnt from these very pictures: a change of
 # them needs a new model, not new hashes.
@@ -67,7 +67,7 @@ def busy(town: Town) -> World:
 
 def golden_camera(town: Town, index: int, odd: bool) -> Sensor:
     """The front camera's view, or a rolled one that looks back and up with another lens."""
-    (x, y, z), (pitch, yaw, roll) = town.spawn_points[index]
+    (x, y, z), (pitch, yaw, roll) = lane_places(town)[index]
     place = [x - 3, y + 1, z + 1.2]
     if odd:
         return camera([place, [pitch + 3, yaw + 130, roll + 5]], 384, 216, 70)
@@ -101,7 +101,7 @@ def colours(survey: Survey) -> np.ndarray:
 def test_a_survey_shows_exactly_what_the_colour_camera_shows(
     scene: Scene, busy: World, index: int, yaw: float, pitch: float, roll: float, fov: float, height: float
 ) -> None:
-    (x, y, z), _ = scene.town.spawn_points[index]
+    (x, y, z), _ = lane_places(scene.town)[index]
     eye = camera([[x + 4, y, z - 0.5 + height], [pitch, yaw, roll]], 96, 54, fov)
     seen = scene.seen(busy, eye, view_of(eye))
     payload = np.frombuffer(scene.image(busy, eye)[IMAGE.size :], np.uint8).reshape(54, 96, 4)
@@ -112,7 +112,7 @@ def test_a_survey_shows_exactly_what_the_colour_camera_shows(
 def street(town: Town) -> tuple[World, Actor]:
     """An empty town and the car that carries the sensors."""
     world = World(town, 7, 1, 1)
-    (x, y, z), rotation = town.spawn_points[20]
+    (x, y, z), rotation = lane_places(town)[20]
     return world, world.add([0, "vehicle.lincoln.mkz_2020", []], [[x, y, z - 0.5], rotation])
 
 
@@ -160,7 +160,7 @@ def test_depth_and_instance_of_a_car_are_where_its_box_is(
     scene: Scene, ahead: float, aside: float, turn: float
 ) -> None:
     world = World(scene.town, 1, 1, 1)
-    (x, y, z), rotation = scene.town.spawn_points[20]
+    (x, y, z), rotation = lane_places(scene.town)[20]
     ego = world.add([0, "vehicle.lincoln.mkz_2020", []], [[x, y, z - 0.5], rotation])
     car = put(world, "vehicle.lincoln.mkz_2020", ego, ahead, aside * ahead, turn)
     seen = look(scene, world, ego)

@@ -20,7 +20,7 @@ from sim.server.scene import Scene
 from sim.server.town import load_town
 from sim.server.wire import LIDAR, RADAR, SEMANTIC_LIDAR, RpcError
 from sim.server.world import World
-from tests.sensor_builders import put, sensor
+from tests.sensor_builders import lane_places, put, sensor
 
 UP_M = 2.0
 LIDAR_16 = {
@@ -47,7 +47,7 @@ class Stage:
 
     def __init__(self, scene: Scene) -> None:
         self.scene, self.world = scene, World(scene.town, 1, 1, 1)
-        (x, y, z), rotation = scene.town.spawn_points[20]
+        (x, y, z), rotation = lane_places(scene.town)[20]
         self.ego = self.world.add([0, "vehicle.lincoln.mkz_2020", []], [[x, y, z - 0.5], rotation])
 
     def sensor(self, kind: str, ahead: float = 0.0, up: float = UP_M, **attributes: object) -> Sensor:
