@@ -32,6 +32,7 @@ LOOK_AHEAD_M = 60
 CORRIDOR_M = EGO_MKZ.width_m / 2 + 0.25
 WALKER_EXTRA_M = 0.45
 FAR_M = 60.0
+HURRIED_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -180,12 +181,17 @@ def _yield_to(
         if nose + ego_then > s_low[enter] + 1.0:  # it merges behind or beside: its driver gives way
             return None
         return Obstacle(max(nose, float(s_low[enter]) - speed * float(t_s[enter])), speed)
-    margin = 1.0 if scene.agents.kind[agent] == AgentKind.PEDESTRIAN else 0.6
+    margin, far = 0.6, float(s_high.max())
+    if scene.agents.kind[agent] == AgentKind.PEDESTRIAN:
+        margin = 1.0
+    elif scene.hurry > 0:  # whoever comes along the ego's way behind it will brake
+        margin -= HURRIED_S * scene.hurry
+        far -= scene.hurry * (far - float(s_high[enter]))
     arrive = float(np.interp(s_low.min() - nose, travelled, clock, right=math.inf))
-    leave = float(np.interp(s_high.max() - tail, travelled, clock, right=math.inf))
+    leave = float(np.interp(far - tail, travelled, clock, right=math.inf))
     if s_low.min() - nose <= 0.3:  # already inside: clear the place
         return None
-    if arrive > t_s.max() + margin or leave < t_s.min() - margin:
+    if arrive > t_s.max() + max(margin, 0.0) or leave < t_s.min() - margin:
         return None
     return Obstacle(float(s_low.min()) - 0.5, 0.0)
 

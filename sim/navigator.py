@@ -94,9 +94,11 @@ class Navigator:
         beside = in_route_frame(scene)
         self._remember(scene)
         self._lose_patience(scene)
+        hurry = (BEHIND_S - self._behind_s) / (BEHIND_S - LEAST_BEHIND_S)
+        scene = replace(scene, hurry=hurry) if hurry > 0 else scene
         if self.detour is None and abs(scene.lateral_m) > BESIDE_M:
             return self._pull_out(scene, beside)
-        holds = [*self._signs(scene)]
+        holds = self._signs(scene)
         if self.detour is not None and scene.s_m > self.detour.to_m:
             self.detour = None
         wait = self._plan(scene, beside)
@@ -106,7 +108,10 @@ class Navigator:
 
     def _lose_patience(self, scene: Situation) -> None:
         """The longer the ego has stood, the shorter a gap will do: those behind it brake."""
-        if abs(scene.ego.speed_mps) > STOPPED_MPS:
+        nose = scene.s_m + FRONT_M
+        rows = zip(scene.stops, scene.lights, strict=True)
+        red = any(light in (RED, YELLOW) and -3.0 < stop.s_m - nose < QUEUE_M for stop, light in rows)
+        if red or abs(scene.ego.speed_mps) > STOPPED_MPS:
             self._moved_s = scene.t_s
         waited = scene.t_s - self._moved_s - PATIENT_S
         self._behind_s = min(BEHIND_S, max(LEAST_BEHIND_S, BEHIND_S - waited / HASTE))
@@ -141,7 +146,6 @@ class Navigator:
                 waits.append(max(line, nose + 0.1))
         return waits
 
-    # ------------------------------------------------------------------ obstacles
     def _plan(self, scene: Situation, beside: Beside) -> float | None:
         """Begin or adapt a detour; returns where to wait if one is needed but not free."""
         siren = self._siren(scene, beside)
@@ -276,7 +280,8 @@ class Navigator:
         length = max(8.0, 1.7 * speed) * max(0.45, min(1.3, abs(left_m) / 3.5))
         full = low - CLEAR_BEFORE_M
         begin = max(scene.s_m + 0.5, full - max(length, 14.0 * min(1.0, abs(left_m) / 3.5)))
-        if full - begin < max(4.0, 2.2 * abs(left_m)) and abs(left_m) > 0.8:
+        swing = 2.2 if speed > STOPPED_MPS else 1.6  # from standstill the wheel turns further
+        if full - begin < max(4.0, swing * abs(left_m)) and abs(left_m) > 0.8:
             return None
         back = high + CLEAR_BEHIND_M + REAR_M
         return Detour(begin, max(full, begin + 2.0), back, back + max(10.0, 1.5 * speed), left_m, around)
@@ -310,7 +315,6 @@ class Navigator:
             else not (with_us & (beside.high > tail) & (beside.low < detour.to_m)).any()
         )
 
-    # ------------------------------------------------------------------ emergency vehicles
     def _siren(self, scene: Situation, beside: Beside) -> int | None:
         """Row of an emergency vehicle that comes from behind."""
         for k, agent in enumerate(scene.agents.ids):
@@ -341,7 +345,6 @@ class Navigator:
                 self.detour = detour
                 return
 
-    # ------------------------------------------------------------------ the bent route
     def _bent(self, scene: Situation) -> Situation:
         detour = self.detour
         if detour is None:

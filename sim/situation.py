@@ -62,6 +62,7 @@ class Situation:
         lights: State per stop line: RED, YELLOW, GREEN or NO_LIGHT.
         holds: Arc lengths that the expert's front bumper must not pass now (stop signs, waiting for a gap).
         emergency: Ids of agents that are emergency vehicles.
+        hurry: How short a gap in traffic will do, from 0 (careful) to 1 (after a long wait).
     """
 
     t_s: float
@@ -74,3 +75,4 @@ class Situation:
     lights: tuple[int, ...]
     holds: tuple[float, ...] = ()
     emergency: frozenset[int] = frozenset()
+    hurry: float = 0.0
