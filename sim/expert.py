@@ -23,6 +23,7 @@ FRONT_M = EGO_MKZ.centre_from_axle_m + EGO_MKZ.length_m / 2
 REAR_M = EGO_MKZ.length_m / 2 - EGO_MKZ.centre_from_axle_m
 MAX_STEER_RAD = 0.6
 ACCEL_MPS2 = 1.8
+BRISK_MPS2 = 2.8
 BRAKE_MPS2 = 1.9
 HARDEST_MPS2 = 6.0
 STANDSTILL_GAP_M = 2.5
@@ -32,7 +33,8 @@ LOOK_AHEAD_M = 60
 CORRIDOR_M = EGO_MKZ.width_m / 2 + 0.25
 WALKER_EXTRA_M = 0.45
 FAR_M = 60.0
-HURRIED_S = 1.5
+BOLD_M = 9.0  # so near to the place where ways meet, it may go
+OTHERS_BRAKE_MPS2 = 3.0
 
 
 @dataclass(frozen=True)
@@ -181,19 +183,25 @@ def _yield_to(
         if nose + ego_then > s_low[enter] + 1.0:  # it merges behind or beside: its driver gives way
             return None
         return Obstacle(max(nose, float(s_low[enter]) - speed * float(t_s[enter])), speed)
-    margin, far = 0.6, float(s_high.max())
-    if scene.agents.kind[agent] == AgentKind.PEDESTRIAN:
-        margin = 1.0
-    elif scene.hurry > 0:  # whoever comes along the ego's way behind it will brake
-        margin -= HURRIED_S * scene.hurry
-        far -= scene.hurry * (far - float(s_high[enter]))
+    if scene.bold and _can_brake(scene, agent, boxes[enter], speed) and s_low.min() - nose < BOLD_M:
+        return None
+    margin = 1.0 if scene.agents.kind[agent] == AgentKind.PEDESTRIAN else 0.6
     arrive = float(np.interp(s_low.min() - nose, travelled, clock, right=math.inf))
-    leave = float(np.interp(far - tail, travelled, clock, right=math.inf))
+    leave = float(np.interp(s_high.max() - tail, travelled, clock, right=math.inf))
     if s_low.min() - nose <= 0.3:  # already inside: clear the place
         return None
-    if arrive > t_s.max() + max(margin, 0.0) or leave < t_s.min() - margin:
+    if arrive > t_s.max() + margin or leave < t_s.min() - margin:
         return None
     return Obstacle(float(s_low.min()) - 0.5, 0.0)
+
+
+def _can_brake(scene: Situation, agent: int, meets: F64, speed_mps: float) -> bool:
+    """Can the driver of a vehicle still stop comfortably before the place where the ways meet?"""
+    if scene.agents.kind[agent] == AgentKind.PEDESTRIAN:
+        return False
+    here = scene.agents.pose_world[agent]
+    room = math.hypot(meets[0] - here[0], meets[1] - here[1]) - float(scene.agents.size_m[agent, 0]) / 2
+    return room > speed_mps**2 / (2 * OTHERS_BRAKE_MPS2) + 3.0
 
 
 def red_lights(scene: Situation) -> list[Obstacle]:
@@ -215,10 +223,17 @@ def held(scene: Situation) -> list[Obstacle]:
     return [Obstacle(s_m + STANDSTILL_GAP_M, 0.0) for s_m in scene.holds if s_m > scene.s_m]
 
 
-def idm(speed: float, wanted: float, nose_m: float, t_s: float, obstacles: list[Obstacle]) -> float:
-    """Acceleration [m/s^2] of the Intelligent Driver Model, in [-6, 1.8]; obstacles move on steadily."""
+def idm(
+    speed: float,
+    wanted: float,
+    nose_m: float,
+    t_s: float,
+    obstacles: list[Obstacle],
+    accel: float = ACCEL_MPS2,
+) -> float:
+    """Acceleration [m/s^2] of the Intelligent Driver Model, in [-6, accel]; obstacles move on steadily."""
     if speed < wanted:
-        best = ACCEL_MPS2 * (1 - (speed / max(wanted, 0.1)) ** 4)
+        best = accel * (1 - (speed / max(wanted, 0.1)) ** 4)
     else:
         best = max(-3.0, (wanted - speed) / 0.6)
     free = best
@@ -230,8 +245,8 @@ def idm(speed: float, wanted: float, nose_m: float, t_s: float, obstacles: list[
             return -HARDEST_MPS2
         closing = speed * (speed - o.speed_mps) / (2 * math.sqrt(ACCEL_MPS2 * BRAKE_MPS2))
         desired = STANDSTILL_GAP_M + max(0.0, speed * HEADWAY_S + closing)
-        best = min(best, free - ACCEL_MPS2 * (desired / gap) ** 2)
-    return max(-HARDEST_MPS2, min(ACCEL_MPS2, best))
+        best = min(best, free - accel * (desired / gap) ** 2)
+    return max(-HARDEST_MPS2, min(accel, best))
 
 
 def rollout(scene: Situation, obstacles: list[Obstacle]) -> tuple[F64, F64]:
@@ -246,9 +261,10 @@ def rollout(scene: Situation, obstacles: list[Obstacle]) -> tuple[F64, F64]:
     x, y, yaw = (float(v) for v in scene.ego.pose_world)
     v, s = max(0.0, scene.ego.speed_mps), scene.s_m
     poses, travelled = np.empty((STEPS, 3)), np.zeros(STEPS + 1)
+    most = BRISK_MPS2 if scene.brisk else ACCEL_MPS2
     for k in range(STEPS):
         i = min(int(s), last)
-        accel = idm(v, float(wanted[i]), s + FRONT_M, k * DT_S, obstacles)
+        accel = idm(v, float(wanted[i]), s + FRONT_M, k * DT_S, obstacles, most)
         target = min(s + 3.0 + 0.45 * v, float(last))
         j = int(target)
         f = target - j

@@ -52,6 +52,7 @@ class RoadUsers:
 
     def __init__(self, town: carla.Map) -> None:
         self._town = town
+        self.see_m = SEE_AGENTS_M
         self._known: dict[int, tuple[AgentKind, tuple[float, float]] | None] = {}
         self._ids: list[int] = []
         self._sirens: set[int] = set()
@@ -107,7 +108,7 @@ class RoadUsers:
                 continue
             here, v = found.get_transform(), found.get_velocity()
             x, y, yaw = pose_from_carla(here.location.x, here.location.y, here.rotation.yaw)
-            if abs(x - ego_xy[0]) + abs(y - ego_xy[1]) > SEE_AGENTS_M:
+            if abs(x - ego_xy[0]) + abs(y - ego_xy[1]) > self.see_m:
                 continue
             if abs(here.location.z - level_m) > OTHER_LEVEL_M:
                 continue

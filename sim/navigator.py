@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drive.contracts import EGO_MKZ, F64, AgentKind, Bool
-from drive.geometry.boxes import corners
+from drive.contracts import EGO_MKZ, AgentKind, Bool
 from drive.geometry.se2 import wrap
 from sim.expert import CORRIDOR_M, FRONT_M, REAR_M
 from sim.room import Room, room_of
+from sim.route_frame import Beside, in_route_frame
 from sim.routes import curve_speeds
 from sim.signs import StopSign
-from sim.situation import RED, YELLOW, Agents, Situation
+from sim.situation import RED, YELLOW, Situation
 
 __all__ = ["Navigator", "Room", "room_of"]
 
@@ -37,15 +37,18 @@ PATIENT_S = 8.0
 HURRY = 0.5  # share of the time beside an obstacle that an ego without patience leaves out of account
 HASTE = 8.0  # seconds of waiting that make the gap a second shorter
 GAP_BEHIND_M, GAP_AHEAD_M = 6.0, 5.0
-ONCOMING_S = 1.0
-TOP_MPS = 8.0
+ONCOMING_S = 0.6
+SWING_S = 1.5  # until the ego is in the other lane
+TOP_MPS = 9.0
+HALF_BACK_M = 3.5  # so far behind the obstacle the ego has left the other lane
 PASSING_MPS = 6.5
 BESIDE_M = 2.0
 JOIN_MPS = 2.2
-ACCEL_MPS2 = 1.6
+ACCEL_MPS2 = 2.4
 SIREN_M = 45.0
 STOP_BEFORE_M = 1.0
 STOPPED_MPS = 0.08
+PATIENCE_S, BOLD_S = 3.0, 5.0
 HALF_EGO_M = EGO_MKZ.width_m / 2
 
 
@@ -60,17 +63,6 @@ class Detour:
     left_m: float
     around: frozenset[int]
     oncoming: bool = False
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Agents in the frame of the route: extents along it and to its left (A,), and speed along it."""
-
-    low: F64
-    high: F64
-    right: F64
-    left: F64
-    speed: F64
 
 
 class Navigator:
@@ -88,14 +80,14 @@ class Navigator:
         self._still_since: dict[int, float] = {}
         self._moved_s = 0.0
         self._behind_s = BEHIND_S
+        self._standing_since: float | None = None
+        self._bold_until = -1.0
 
     def view(self, scene: Situation) -> Situation:
         """The scene with the route as it should be driven now, and where to wait."""
         beside = in_route_frame(scene)
         self._remember(scene)
         self._lose_patience(scene)
-        hurry = (BEHIND_S - self._behind_s) / (BEHIND_S - LEAST_BEHIND_S)
-        scene = replace(scene, hurry=hurry) if hurry > 0 else scene
         if self.detour is None and abs(scene.lateral_m) > BESIDE_M:
             return self._pull_out(scene, beside)
         holds = self._signs(scene)
@@ -104,7 +96,23 @@ class Navigator:
         wait = self._plan(scene, beside)
         if wait is not None:
             holds.append(wait)
-        return replace(self._bent(scene), holds=(*scene.holds, *holds))
+        bold = self._bold(scene)
+        brisk = bold or (self.detour is not None and self.detour.oncoming)
+        return replace(self._bent(scene), holds=(*scene.holds, *holds), bold=bold, brisk=brisk)
+
+    def _bold(self, scene: Situation) -> bool:
+        """After PATIENCE_S of standing (not at a light) for BOLD_S."""
+        red = any(
+            light in (RED, YELLOW) and -2.0 < stop.s_m - scene.s_m - FRONT_M < 12.0
+            for stop, light in zip(scene.stops, scene.lights, strict=True)
+        )
+        if red or abs(scene.ego.speed_mps) > 0.3:
+            self._standing_since = None
+        elif self._standing_since is None:
+            self._standing_since = scene.t_s
+        if self._standing_since is not None and scene.t_s - self._standing_since > PATIENCE_S:
+            self._bold_until = scene.t_s + BOLD_S
+        return scene.t_s < self._bold_until
 
     def _lose_patience(self, scene: Situation) -> None:
         """The longer the ego has stood, the shorter a gap will do: those behind it brake."""
@@ -294,11 +302,13 @@ class Navigator:
         if not others.any():
             return True
         speed = max(0.0, scene.ego.speed_mps)
-        way = detour.to_m + FRONT_M - scene.s_m
+        back = detour.back_m + HALF_BACK_M + FRONT_M
+        way = back - scene.s_m
         time = _time_for(way, speed) * (1 - HURRY * (BEHIND_S - self._behind_s) / BEHIND_S)
         against = others & (beside.speed < -0.3)
-        meets = beside.low + beside.speed * (time + ONCOMING_S) < detour.to_m + FRONT_M
-        if (against & meets & (beside.high > scene.s_m - 2.0)).any():
+        meets = beside.low + beside.speed * (time + ONCOMING_S) < back + 3.0
+        still_to_come = beside.high + beside.speed * SWING_S > scene.s_m + FRONT_M
+        if (against & meets & still_to_come).any():
             return False
         with_us = others & ~against
         tail, nose = scene.s_m - REAR_M, scene.s_m + FRONT_M
@@ -372,28 +382,3 @@ def _time_for(way_m: float, speed_mps: float) -> float:
     if done >= way_m:
         return (-speed_mps + math.sqrt(speed_mps**2 + 2 * ACCEL_MPS2 * way_m)) / ACCEL_MPS2
     return rise + (way_m - done) / max(TOP_MPS, speed_mps)
-
-
-def in_route_frame(scene: Situation) -> Beside:
-    """Agents against the route's own (not bent) line; infinite for those nowhere near it."""
-    agents: Agents = scene.agents
-    if not len(agents.ids):
-        empty = np.zeros(0)
-        return Beside(empty, empty, empty, empty, empty)
-    first = max(0, int(scene.s_m) - 60)
-    path = scene.route.pose_world[first : int(scene.s_m) + 160]
-    ring = np.concatenate([corners(agents.pose_world, agents.size_m), agents.pose_world[:, None, :2]], axis=1)
-    dx, dy = ring[..., 0, None] - path[:, 0], ring[..., 1, None] - path[:, 1]
-    near = np.argmin(dx * dx + dy * dy, axis=-1)
-    at = path[near]
-    px, py = ring[..., 0] - at[..., 0], ring[..., 1] - at[..., 1]
-    along = px * np.cos(at[..., 2]) + py * np.sin(at[..., 2])
-    left = -px * np.sin(at[..., 2]) + py * np.cos(at[..., 2])
-    off = np.abs(along) > 2.0  # before the first or behind the last point
-    s = np.where(off, np.nan, first + near + along)
-    known = ~off.all(1)
-    with np.errstate(invalid="ignore"):
-        low = np.where(known, np.nanmin(np.where(known[:, None], s, 0.0), axis=1), np.inf)
-        high = np.where(known, np.nanmax(np.where(known[:, None], s, 0.0), axis=1), np.inf)
-    turned = agents.pose_world[:, 2] - path[near[:, -1], 2]
-    return Beside(low, high, left.min(1), left.max(1), agents.speed_mps * np.cos(turned))

@@ -148,6 +148,10 @@ class Session:
         """Make actors part of the ground truth that were spawned during the drive."""
         self._others.include(actors)
 
+    def see_far(self, reach_m: float) -> None:
+        """Take road users into account up to this distance."""
+        self._others.see_m = reach_m
+
     @property
     def world(self) -> carla.World:
         """The client's world."""

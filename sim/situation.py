@@ -62,7 +62,8 @@ class Situation:
         lights: State per stop line: RED, YELLOW, GREEN or NO_LIGHT.
         holds: Arc lengths that the expert's front bumper must not pass now (stop signs, waiting for a gap).
         emergency: Ids of agents that are emergency vehicles.
-        hurry: How short a gap in traffic will do, from 0 (careful) to 1 (after a long wait).
+        bold: The expert has waited long: it goes as soon as the others can still brake for it.
+        brisk: It accelerates harder than usual.
     """
 
     t_s: float
@@ -75,4 +76,5 @@ class Situation:
     lights: tuple[int, ...]
     holds: tuple[float, ...] = ()
     emergency: frozenset[int] = frozenset()
-    hurry: float = 0.0
+    bold: bool = False
+    brisk: bool = False

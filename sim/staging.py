@@ -18,6 +18,7 @@ from sim.signs import stop_signs
 from sim.situation import Situation
 
 WEATHER_TICKS = 20
+SEE_M = 200.0  # overtaking needs to see oncoming traffic from afar
 SETTLE_TICKS = 4  # one planning step: pictures stay in step with plans
 
 
@@ -57,6 +58,7 @@ def stage_route(session: Session) -> Staging | None:
     director = Director(stage, spec.scenarios, spec.seed)
     signs = stop_signs(list(session.world.get_actors().filter("traffic.stop")), session.route)
     navigator = Navigator(room_of(session.map, session.route), signs)
+    session.see_far(SEE_M)
     weathers = tuple(sorted(spec.weathers, key=lambda weather: weather.percent))
     if weathers:
         session.world.set_weather(carla.WeatherParameters(**weather_at(weathers, 0.0)))

@@ -16,6 +16,7 @@ SEE_AHEAD_M = 35
 SIDE_M = 1.9  # centres nearer to the path than this are in the way
 STAND_GAP_M = 2.5
 BRAKE_MPS2 = 3.0
+EGO_SOON_S = (0.8, 1.6)
 MAX_WHEEL_RAD = 0.7
 HELD = carla.VehicleControl(throttle=0.0, brake=1.0, hand_brake=True)
 
@@ -125,15 +126,21 @@ class Car:
 
 
 def road_users(now: Now, without: int) -> tuple[F64, F64, F64, F64]:
-    """Poses (N, 3), lengths, widths and speeds (N,) of everybody, the ego first, except one actor."""
-    agents = now.scene.agents
+    """Poses (N, 3), lengths, widths and speeds (N,) of everybody, the ego first, except one actor.
+
+    A moving ego is also where it will be soon: nobody stops in the middle of its way.
+    """
+    scene, agents = now.scene, now.scene.agents
     others = agents.ids != without
-    ego = centre_from_axle(now.scene.ego.pose_world)
+    speed = max(0.0, scene.ego.speed_mps)
+    soon = [scene.route.at(scene.s_m + speed * t) for t in EGO_SOON_S] if speed > 0.5 else []
+    ego = centre_from_axle(np.array([scene.ego.pose_world, *soon]))
+    many = len(ego)
     return (
-        np.concatenate([ego[None], agents.pose_world[others]]),
-        np.concatenate([[EGO_MKZ.length_m], agents.size_m[others, 0]]),
-        np.concatenate([[EGO_MKZ.width_m], agents.size_m[others, 1]]),
-        np.concatenate([[now.scene.ego.speed_mps], agents.speed_mps[others]]),
+        np.concatenate([ego, agents.pose_world[others]]),
+        np.concatenate([np.full(many, EGO_MKZ.length_m), agents.size_m[others, 0]]),
+        np.concatenate([np.full(many, EGO_MKZ.width_m), agents.size_m[others, 1]]),
+        np.concatenate([np.full(many, speed), agents.speed_mps[others]]),
     )
 
 

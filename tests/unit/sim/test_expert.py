@@ -122,8 +122,8 @@ def test_after_a_long_wait_a_shorter_gap_in_crossing_traffic_will_do() -> None:
     crossing = [(AgentKind.CAR, 28.0, -34.0, np.pi / 2, 10.0, 4.5, 2.0)]
     careful = scene_of(0.0, crossing, at_m=20.0)
     waits = plan_expert(careful).pose_ego[-1, 0]
-    goes = plan_expert(replace(careful, hurry=1.0)).pose_ego[-1, 0]
+    goes = plan_expert(replace(careful, bold=True)).pose_ego[-1, 0]
     assert waits < 3.0
     assert goes > 8.0
     crawling = scene_of(0.0, [(AgentKind.CAR, 28.0, -4.0, np.pi / 2, 2.0, 4.5, 2.0)], at_m=20.0)
-    assert plan_expert(replace(crawling, hurry=1.0)).pose_ego[24, 0] < 3.2
+    assert plan_expert(replace(crawling, bold=True)).pose_ego[24, 0] < 3.2
