@@ -46,7 +46,7 @@ ON_LEFT = (
 QUICK = ("ParkedObstacle", "DynamicObjectCrossing", "NonSignalizedJunctionRightTurn")
 NOT_YET = {
     "AccidentTwoWays": "finds no gap long enough for three cars in a row within 180 s",
-    "YieldToEmergencyVehicle": "on the wide road it changes lanes into the ambulance's way",
+    "YieldToEmergencyVehicle": "hits the ambulance on the wide road; the cause was not traced",
     "ParkingExit": "touches a parked car where the street has no parking lane",
 }
 GAPS: dict[str, Value] = {"frequency": (90.0, 140.0), "source_dist_interval": (25.0, 40.0)}
