@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,10 @@ CARS = (
 )  # fmt: skip
 BICYCLES = ("vehicle.bh.crossbike", "vehicle.diamondback.century", "vehicle.gazelle.omafiets")
 CLEAR_OF_EGO_M = 25.0
+CLEAR_AT_START_M = 8.0
 MOST = 24
+WAIT_S = 5.0
+OUT_M = 1.0  # farther left than this the ego is out of its lane
 
 
 class Flow(Act):
@@ -33,6 +37,8 @@ class Flow(Act):
         filled: Begin with the path populated, where that is not near the ego.
         oncoming_ok: The ego may use the oncoming lane meanwhile.
     """
+
+    clear_m = CLEAR_AT_START_M
 
     def __init__(
         self,
@@ -68,7 +74,7 @@ class Flow(Act):
             self._begun
             and len(self.cars) < MOST
             and self._room_at_start()
-            and self._far_from_ego(now, 0.0, 8.0)
+            and self._far_from_ego(now, 0.0, self.clear_m)
         ):
             self._add(0.0)
 
@@ -102,6 +108,45 @@ class Flow(Act):
         for car in self.cars:
             car.close()
         self.cars = []
+
+
+class Oncoming(Flow):
+    """Traffic in the oncoming lane that begins WAIT_S after the ego has come near to what blocks its own.
+
+    As in the leaderboard nobody is on the lane at first, so that a driver who does not hesitate is past; and
+    nobody appears while the ego is out of its own lane.
+
+    Args:
+        cue: Where from, and the random numbers.
+        path: float64 (P, 3).
+        speed_mps: Their speed.
+        gap_m: (from, to) between one's end and the next one's front.
+        end_m: Where the ego is past what blocks its lane.
+        near_m: Arc length from which on the ego is near.
+    """
+
+    clear_m = CLEAR_OF_EGO_M
+
+    def __init__(
+        self,
+        cue: Cue,
+        path: F64,
+        speed_mps: float,
+        gap_m: tuple[float, float],
+        end_m: float,
+        near_m: float,
+    ) -> None:
+        super().__init__(cue, path, speed_mps, gap_m, end_m, filled=False, oncoming_ok=True)
+        self.near_m, self.waited_s = near_m, 0.0
+
+    def tick(self, now: Now) -> None:
+        """Nobody yet; then one after the other."""
+        if now.on and now.scene.s_m > self.near_m:
+            self.waited_s += now.dt_s
+        super().tick(replace(now, on=self.waited_s > WAIT_S))
+
+    def _far_from_ego(self, now: Now, at_m: float, clear_m: float) -> bool:
+        return now.scene.lateral_m < OUT_M and super()._far_from_ego(now, at_m, clear_m)
 
 
 class Timed(Act):

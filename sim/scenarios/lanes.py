@@ -55,10 +55,11 @@ def kerb_offset(stage: Stage, at_m: float, side: str) -> float:
     return off if side == "left" else -off
 
 
-def oncoming_path(stage: Stage, at_m: float, before_m: float, after_m: float) -> F64:
+def oncoming_path(stage: Stage, at_m: float, before_m: float, after_m: float, road_only: bool = False) -> F64:
     """Way of oncoming traffic past arc length `at_m`: from `before_m` ahead of it to `after_m` behind."""
     lane = oncoming(stage, at_m)
-    return np.concatenate([follow(lane, before_m, back=True)[:-1], follow(lane, after_m)])
+    before = follow(lane, before_m, back=True, road_only=road_only)
+    return np.concatenate([before[:-1], follow(lane, after_m, road_only=road_only)])
 
 
 def way_between(stage: Stage, start: tuple[float, ...], end: tuple[float, ...]) -> F64:

@@ -3,7 +3,7 @@
 import carla
 import numpy as np
 
-from drive.contracts import F64
+from drive.contracts import EGO_MKZ, F64
 from sim.frames import transform
 from sim.scenarios.crossings import exit_of
 from sim.scenarios.flows import CARS, Flow
@@ -13,6 +13,7 @@ from sim.scenarios.stage import (
     Act,
     Cue,
     Now,
+    Stage,
     Together,
     Unplaceable,
     beside,
@@ -180,10 +181,13 @@ class Blocked(Act):
 
 
 class Emergency(Act):
-    """An emergency vehicle comes up from behind in the ego's lane; the ego has to let it pass."""
+    """An emergency vehicle comes up from behind in the ego's lane; the ego has to let it pass.
 
-    SPEED_MPS = 15.0
-    PASSED_M = 6.0
+    As in the leaderboard that is decided PATIENCE_S after it has come near, or at the end of the route.
+    """
+
+    FASTER_MPS, LEAST_MPS = 8.0, 10.0
+    NEAR_M, PATIENCE_S, GONE_M = 50.0, 10.0, 50.0
 
     def __init__(self, cue: Cue) -> None:
         route = cue.stage.route
@@ -197,26 +201,28 @@ class Emergency(Act):
         path = evenly(np.concatenate([behind[:-1], route_path(route, cue.s_m, len(route.pose_world))]))
         self.path, self.car, self.start_m = path, None, cue.s_m
         self.z_m = float(back[0].transform.location.z)
-        self.over = False
+        self.near_s, self.over = 0.0, False
 
     car: Car | None
 
     def tick(self, now: Now) -> None:
         """Come, and pass."""
-        if not now.on:
+        if not now.on or self.over:
             return
         if self.car is None:
-            actor = self.stage.spawn("vehicle.ford.ambulance", self.path[0], self.z_m, 10.0)
+            actor = self.stage.spawn("vehicle.ford.ambulance", self.path[0], self.z_m, self.LEAST_MPS)
             actor.set_light_state(carla.VehicleLightState(carla.VehicleLightState.Special1))
             self.actors.append(actor)
-            self.car = Car(self.stage, actor, self.path, self.SPEED_MPS)
-        self.car.tick(now)
-        lead = self.start_m - self.behind_m + self.car.at_m - now.scene.s_m
-        self.over = self.over or lead > self.PASSED_M
-        if not self.over and now.scene.s_m > self.end_m - 1.5:
+            self.car = Car(self.stage, actor, self.path, self.LEAST_MPS)
+        self.car.tick(now, max(self.LEAST_MPS, now.scene.ego.speed_mps + self.FASTER_MPS))
+        lead = self.start_m - self.behind_m + self.car.at_m - now.scene.s_m - EGO_MKZ.centre_from_axle_m
+        self.near_s += now.dt_s if lead > -self.NEAR_M else 0.0
+        if lead > self.GONE_M or self.near_s > self.PATIENCE_S or now.scene.s_m > self.end_m - 1.5:
             self.over = True
-            detail = "Agent failed to yield to an emergency vehicle"
-            self.faults.append(("yield_emergency_vehicle_infractions", detail))
+            self.end_m = min(self.end_m, now.scene.s_m - 0.1)
+            if lead < 0:
+                detail = "Agent failed to yield to an emergency vehicle"
+                self.faults.append(("yield_emergency_vehicle_infractions", detail))
 
 
 class Slipping(Act):
@@ -250,16 +256,16 @@ class ParkingExit(Act):
     """The ego starts in a parking space between two cars, and traffic passes beside it."""
 
     def __init__(self, cue: Cue) -> None:
-        stage, at = cue.stage, max(cue.s_m, cue.stage.route.start_m + 1.0)
+        stage, at = cue.stage, max(cue.s_m, cue.stage.route.start_m + EGO_MKZ.centre_from_axle_m)
         super().__init__(stage, min(at + 35.0, stage.route.goal_m - 2.0))
         left = kerb_offset(stage, at, cue.text("direction", "right"))
         front, back = cue.number("front_vehicle_distance", 9.0), cue.number("behind_vehicle_distance", 9.0)
         for model, along in ((CARS[1], front), (CARS[4], -back)):
             try:
-                self.actors.append(stage.spawn_beside(model, max(0.5, at + along), left))
+                self.actors.append(stage.spawn(model, _parked(stage, at + along, left), stage.height(at)))
             except Unplaceable:
                 continue
-        pose = beside(stage.route, at + 1.4, left)
+        pose = beside(stage.route, at, left)
         z = stage.height(at) + 0.1
         stage.ego.set_transform(transform(pose, z))
         stage.ego.set_target_velocity(carla.Vector3D())
@@ -275,6 +281,14 @@ class ParkingExit(Act):
         """Cars."""
         self.flow.close()
         super().close()
+
+
+def _parked(stage: Stage, s_m: float, left_m: float) -> F64:
+    """Pose beside the route, also before its first point."""
+    known = max(0.0, s_m)
+    pose = beside(stage.route, known, left_m)
+    pose[:2] += (s_m - known) * np.array([np.cos(pose[2]), np.sin(pose[2])])
+    return pose
 
 
 def beside_traffic(cue: Cue) -> Act:

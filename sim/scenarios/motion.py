@@ -9,7 +9,7 @@ import numpy as np
 from drive.contracts import EGO_MKZ, F64
 from drive.geometry.se2 import wrap
 from sim.frames import centre_from_axle, vector
-from sim.scenarios.stage import Now, Stage
+from sim.scenarios.stage import Now, Stage, beside
 
 LOOK_M = (3.0, 0.5)  # pure pursuit: metres, plus seconds
 SEE_AHEAD_M = 35
@@ -17,6 +17,7 @@ SIDE_M = 1.9  # centres nearer to the path than this are in the way
 STAND_GAP_M = 2.5
 BRAKE_MPS2 = 3.0
 EGO_SOON_S = (0.8, 1.6)
+ASIDE_M = 6.0
 MAX_WHEEL_RAD = 0.7
 HELD = carla.VehicleControl(throttle=0.0, brake=1.0, hand_brake=True)
 
@@ -128,12 +129,17 @@ class Car:
 def road_users(now: Now, without: int) -> tuple[F64, F64, F64, F64]:
     """Poses (N, 3), lengths, widths and speeds (N,) of everybody, the ego first, except one actor.
 
-    A moving ego is also where it will be soon: nobody stops in the middle of its way.
+    A moving ego is also where it will be soon, beside its route as far as it is: nobody stops in the middle
+    of its way.
     """
     scene, agents = now.scene, now.scene.agents
     others = agents.ids != without
     speed = max(0.0, scene.ego.speed_mps)
-    soon = [scene.route.at(scene.s_m + speed * t) for t in EGO_SOON_S] if speed > 0.5 else []
+    drift = speed * math.sin(float(scene.ego.pose_world[2] - scene.route.at(scene.s_m)[2]))
+    soon = [
+        beside(scene.route, scene.s_m + speed * t, max(-ASIDE_M, min(ASIDE_M, scene.lateral_m + drift * t)))
+        for t in (EGO_SOON_S if speed > 0.5 else ())
+    ]
     ego = centre_from_axle(np.array([scene.ego.pose_world, *soon]))
     many = len(ego)
     return (

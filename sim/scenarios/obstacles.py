@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import carla
 import numpy as np
 
-from sim.scenarios.flows import BICYCLES, CARS, Flow
+from sim.scenarios.flows import BICYCLES, CARS, Flow, Oncoming
 from sim.scenarios.lanes import kerb_offset, oncoming_path
 from sim.scenarios.motion import Car
 from sim.scenarios.stage import Act, Cue, Now, Together, Unplaceable, beside, route_path, shifted
 
 PASSED_M = 18.0
 Maker = Callable[[Cue], Act]
-ONCOMING_MPS = 8.0
-ONCOMING_M = (170.0, 40.0)  # before and behind the obstacle
+AROUND_MPS = 8.0
+AROUND_M = (170.0, 40.0)  # before and behind the middle of the cyclists' way
+REACH_M, REACH_S = 30.0, 5.4  # oncoming cars appear so far ahead, and so many seconds of their driving
+NEAR_M = {"ConstructionObstacleTwoWays": 30.0, "VehicleOpensDoorTwoWays": 30.0}
+USUALLY_NEAR_M = 50.0
 HAZARD_LIGHTS = carla.VehicleLightState(
     carla.VehicleLightState.LeftBlinker | carla.VehicleLightState.RightBlinker
 )
@@ -43,7 +46,7 @@ class Standing(Act):
 
     def __init__(self, cue: Cue, at_m: float, items: Sequence[Item], oncoming_ok: bool = False) -> None:
         super().__init__(cue.stage, at_m + max(item.along_m for item in items) + PASSED_M)
-        self.oncoming_ok = oncoming_ok
+        self.at_m, self.oncoming_ok = at_m, oncoming_ok
         try:
             for item in items:
                 actor = cue.stage.spawn_beside(
@@ -164,13 +167,20 @@ def opening_door(cue: Cue) -> Act:
 
 
 def with_oncoming(cue: Cue, act: Act) -> Act:
-    """The same, with traffic in the oncoming lane; "frequency" is the gap between its vehicles."""
-    low, high = _gaps(cue)
-    middle = act.end_m - PASSED_M
-    path = oncoming_path(cue.stage, middle, *ONCOMING_M)
-    flow = Flow(cue, path, ONCOMING_MPS, (low, high), act.end_m, oncoming_ok=True)
+    """The same, with traffic in the oncoming lane; "frequency" is the gap between its vehicles.
+
+    Beside cyclists it flows from the beginning; past what stands it comes later, at the road's limit.
+    """
     act.oncoming_ok = True
-    return Together(act, flow)
+    if not isinstance(act, Standing | OpeningDoor):
+        path = oncoming_path(cue.stage, act.end_m - PASSED_M, *AROUND_M)
+        return Together(act, Flow(cue, path, AROUND_MPS, _gaps(cue), act.end_m, oncoming_ok=True))
+    at_m = act.at_m
+    speed = float(cue.stage.route.limit_mps[int(at_m)])
+    reach = REACH_M + REACH_S * speed
+    path = oncoming_path(cue.stage, at_m, reach, reach, road_only=True)
+    near = at_m - NEAR_M.get(cue.type, USUALLY_NEAR_M)
+    return Together(act, Oncoming(cue, path, speed, _gaps(cue), act.end_m, near))
 
 
 def _gaps(cue: Cue) -> tuple[float, float]:

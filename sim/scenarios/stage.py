@@ -259,16 +259,18 @@ def route_path(route: Route, from_m: float, to_m: float) -> F64:
     return route.pose_world[first:last].copy()
 
 
-def follow(start: carla.Waypoint, length_m: float, back: bool = False, step_m: float = 2.0) -> F64:
+def follow(
+    start: carla.Waypoint, length_m: float, back: bool = False, step_m: float = 2.0, road_only: bool = False
+) -> F64:
     """Poses (P, 3) in driving direction along lanes from a waypoint on; ends at it with `back`.
 
-    At forks it keeps as straight as it can.
+    At forks it keeps as straight as it can; with `road_only` it ends before the next junction.
     """
     poses = [waypoint_pose(start)]
     here = start
     for _ in range(int(length_m / step_m)):
         choices = here.previous(step_m) if back else here.next(step_m)
-        if not choices:
+        if not choices or (road_only and choices[0].is_junction):
             break
         here = min(choices, key=lambda w: (round(_bend(w, here), 3), w.road_id, w.lane_id))
         poses.append(waypoint_pose(here))

@@ -44,11 +44,6 @@ ON_LEFT = (
     "CrossingBicycleFlow", "ParkingExit",
 )  # fmt: skip
 QUICK = ("ParkedObstacle", "DynamicObjectCrossing", "NonSignalizedJunctionRightTurn")
-NOT_YET = {
-    "AccidentTwoWays": "finds no gap long enough for three cars in a row within 180 s",
-    "YieldToEmergencyVehicle": "hits the ambulance on the wide road; the cause was not traced",
-    "ParkingExit": "touches a parked car where the street has no parking lane",
-}
 GAPS: dict[str, Value] = {"frequency": (90.0, 140.0), "source_dist_interval": (25.0, 40.0)}
 
 
@@ -154,14 +149,8 @@ def test_the_expert_passes(quick: dict[str, Any], kind: str) -> None:
     check(quick[kind])
 
 
-def hard(kind: str) -> Any:
-    """A type that the expert does not yet pass on these streets is marked so."""
-    marks = [pytest.mark.xfail(reason=NOT_YET[kind])] if kind in NOT_YET else []
-    return pytest.param(kind, marks=marks)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("kind", [hard(kind) for kind in sorted(SCENARIOS)])
+@pytest.mark.parametrize("kind", sorted(SCENARIOS))
 def test_the_expert_passes_every_kind(every: dict[str, Any], kind: str) -> None:
     check(every[kind])

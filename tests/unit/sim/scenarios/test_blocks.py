@@ -1,6 +1,7 @@
 """Each building block of the scenarios, played on the real light server with an ego that is moved by hand."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import carla
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 
 from drive.contracts import AgentKind
+from sim.frames import transform
 from sim.scenarios import crossings, manoeuvres, obstacles
 from sim.scenarios.catalog import junction_flow
 from sim.scenarios.flows import Flow
 from sim.scenarios.lanes import oncoming_path
-from sim.scenarios.stage import Act, Unplaceable, route_path
+from sim.scenarios.motion import road_users
+from sim.scenarios.stage import Act, Unplaceable, beside, route_path
+from tests.light_server import TICK_S
 from tests.stage_builder import Rehearsal, across, route_of, theatre
 
 LEFT, RIGHT = 17, 6  # seeds of routes with a long straight and then a left or right turn
@@ -166,6 +170,78 @@ def test_a_flow_keeps_its_gaps_and_ends_with_its_path(left: Rehearsal) -> None:
     leaves_nothing(left, flow)
 
 
+@pytest.mark.parametrize(
+    ("kind", "make"), [("ParkedObstacleTwoWays", obstacles.parked), ("AccidentTwoWays", obstacles.accident)]
+)
+def test_oncoming_traffic_comes_only_when_the_ego_hesitates(
+    left: Rehearsal, kind: str, make: obstacles.Maker
+) -> None:
+    cue = left.cue(kind, distance=40.0, frequency=(30.0, 40.0))
+    act = obstacles.with_oncoming(cue, make(cue))
+    left.s_m = 12.0
+    seen = []
+    for now in left.play(act, 12.0, 4.0, until_m=50.0):
+        left_of = across(left.route, now.scene.agents.pose_world) > 2.5
+        seen.append((left.t_s, int((left_of & (np.abs(now.scene.agents.speed_mps) > 1.0)).sum())))
+    assert not any(count for t, count in seen if t < 5.0)
+    assert any(count for _, count in seen)
+    assert act.oncoming_ok
+    leaves_nothing(left, act)
+
+
+def test_oncoming_traffic_does_not_appear_before_the_egos_nose(left: Rehearsal) -> None:
+    cue = left.cue("ParkedObstacleTwoWays", distance=40.0, frequency=(10.0, 15.0))
+    act = obstacles.with_oncoming(cue, obstacles.parked(cue))
+    left.s_m = 80.0  # past the obstacle, where the lane's first stretch is
+    seen: dict[int, float] = {}
+    for now in left.play(act, 8.0, 1.0):
+        gap = np.hypot(*(now.scene.agents.pose_world[:, :2] - now.scene.ego.pose_world[:2]).T)
+        for agent, far in zip(now.scene.agents.ids[1:], gap[1:], strict=True):
+            seen.setdefault(int(agent), float(far))
+    assert seen
+    assert min(seen.values()) > 20.0
+    leaves_nothing(left, act)
+
+
+def test_nobody_turns_into_the_oncoming_lane_while_the_ego_is_in_it(left: Rehearsal) -> None:
+    cue = left.cue("ParkedObstacleTwoWays", distance=40.0, frequency=(30.0, 40.0))
+    act = obstacles.with_oncoming(cue, obstacles.parked(cue))
+    left.s_m = 50.0
+    for now in left.play(act, 7.0, 0.0):
+        if now.scene.t_s > 6.0:
+            break
+    assert len(now.scene.agents.ids) > 1
+    act.close()
+    act = obstacles.with_oncoming(cue, obstacles.parked(cue))
+    for _ in range(round(7.0 / TICK_S)):
+        now = left.now(3.0, on=True)
+        act.tick(replace(now, scene=replace(now.scene, lateral_m=2.5)))
+        left.world.tick()
+    assert len(left.now(0.0, on=True).scene.agents.ids) == 1
+    leaves_nothing(left, act)
+
+
+def test_others_know_that_an_ego_beside_its_route_stays_there(left: Rehearsal) -> None:
+    now = left.now(6.0, on=True)
+    for off, turned in ((3.5, 0.0), (-3.2, 0.0), (0.0, 0.2)):
+        pose = beside(left.route, left.s_m, off)
+        pose[2] += turned
+        ego = replace(now.scene.ego, pose_world=pose)
+        poses = road_users(replace(now, scene=replace(now.scene, ego=ego, lateral_m=off)), -1)[0]
+        away = across(left.route, poses)
+        assert away[:3] == pytest.approx([off + 6.0 * t * np.sin(turned) for t in (0, 0.8, 1.6)], abs=0.4)
+
+
+def test_the_ego_starts_in_the_middle_of_its_parking_space(left: Rehearsal) -> None:
+    left.s_m = left.route.start_m
+    act = manoeuvres.ParkingExit(left.cue("ParkingExit", s_m=6.0, front_vehicle_distance=9.0))
+    left.world.tick()
+    centre = left.stage.ego.get_location()
+    gaps = [centre.distance(actor.get_location()) for actor in act.actors]
+    assert gaps == pytest.approx([9.0] * len(gaps), abs=0.4)
+    leaves_nothing(left, act)
+
+
 def test_a_flow_stops_for_the_ego(left: Rehearsal) -> None:
     left.s_m = 60.0
     flow = Flow(left.cue("x"), route_path(left.route, 5.0, 120.0), 8.0, (15.0, 25.0), 150.0, filled=False)
@@ -188,10 +264,28 @@ def test_a_flow_through_a_junction_meets_the_route(left: Rehearsal) -> None:
 def test_an_emergency_vehicle_that_cannot_pass_is_the_egos_fault(left: Rehearsal) -> None:
     left.s_m = 60.0
     act = manoeuvres.Emergency(left.cue("x", s_m=58.0, distance=30.0))
-    act.end_m = 90.0
-    for _ in left.play(act, 8.0, 6.0):
-        pass
+    for now in left.play(act, 11.0, 4.0):
+        if now.scene.t_s < 9.0:
+            assert not act.over
     assert [kind for kind, _ in act.faults] == ["yield_emergency_vehicle_infractions"]
+    assert now.scene.s_m > act.end_m
+    leaves_nothing(left, act)
+
+
+def test_an_emergency_vehicle_that_has_passed_is_no_fault(left: Rehearsal) -> None:
+    left.s_m = 60.0
+    act = manoeuvres.Emergency(left.cue("x", s_m=58.0, distance=20.0))
+    for _ in left.play(act, 1.0, 1.0):
+        pass
+    assert act.car is not None
+    left.stage.actors[act.car.actor.id].set_transform(
+        transform(left.route.at(100.0), float(left.route.z_m[100]) + 0.1)
+    )
+    act.car.at_m += 40.0
+    for _ in left.play(act, 10.0, 1.0):
+        pass
+    assert act.over
+    assert act.faults == []
     leaves_nothing(left, act)
 
 
