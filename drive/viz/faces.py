@@ -116,7 +116,7 @@ def _facing(view: View, quads: Quads, body: I64, style: Style) -> Faces:
         points = np.where(below, centre + (points - centre) * _DECK_OVERLAP, points)
         colour = np.where(below[:, None], np.array(style.underside, np.uint8), colour)
         tag = np.where(below, np.uint8(Tag.BRIDGE), tag)
-    solid = (layer == Layer.SOLID) | below
+    solid = (layer >= Layer.SOLID) | below
     return Faces(points, colour, layer, tag, body[rows], solid, height[shown])
 
 

@@ -1,6 +1,7 @@
 """Bodies made of quads: boxes, vehicles, pedestrians, traffic lights; right-handed, metres, radians."""
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from drive.viz.quads import Layer, Quads, Tag, concatenate
 Colour = tuple[int, int, int]
 _FACES = np.array([[0, 1, 5, 4], [1, 2, 6, 5], [2, 3, 7, 6], [3, 0, 4, 7], [4, 5, 6, 7]])
 _SHADE = np.array([0.74, 0.9, 0.66, 0.82, 1.0])  # right, front, left, back, top
+HEADLAMP: Colour = (250, 245, 220)
 LAMP: dict[str, Colour] = {"red": (235, 40, 30), "yellow": (250, 190, 30), "green": (40, 225, 70)}
 
 
@@ -37,6 +39,11 @@ def box(
     low = np.c_[base, np.full(4, z)]
     high = np.c_[base, np.full(4, z + height)]
     return _solid(np.r_[low, high][_FACES], _SHADE[:, None] * np.array(colour), tag)
+
+
+def _lamp(plate: Quads) -> Quads:
+    """The same plate, shining in the dark."""
+    return replace(plate, layer=np.full(len(plate.layer), Layer.LAMP, np.uint8))
 
 
 def _plate(
@@ -102,8 +109,8 @@ def vehicle(
         parts.append(box((-0.12 * hx, 0, roof - 0.06), (hx * 0.45, hy * 0.84), 0.07, colour, tag))
     rear: Colour = (255, 48, 30) if braking else (150, 20, 18)
     for side in (1, -1):
-        parts.append(_plate(-hx - 0.03, side * hy * 0.7, waist - 0.3, 0.22, 0.24, -1, rear, tag))
-        parts.append(_plate(hx + 0.03, side * hy * 0.7, waist - 0.32, 0.22, 0.2, 1, (250, 245, 220), tag))
+        parts.append(_lamp(_plate(-hx - 0.03, side * hy * 0.7, waist - 0.3, 0.22, 0.24, -1, rear, tag)))
+        parts.append(_lamp(_plate(hx + 0.03, side * hy * 0.7, waist - 0.32, 0.22, 0.2, 1, HEADLAMP, tag)))
     return concatenate(parts)
 
 
@@ -136,9 +143,8 @@ def traffic_light(state: str, head_z_m: float, pole: bool) -> Quads:
                 _plate(-0.22, 0, head_z_m + z - half, half, 2 * half, -1, (52, 52, 54), Tag.TRAFFIC_LIGHT)
             )
     if state in lamp:
-        parts.append(
-            _plate(-0.24, 0, head_z_m + lamp[state] - 0.34, 0.34, 0.68, -1, LAMP[state], Tag.TRAFFIC_LIGHT)
-        )
+        z = head_z_m + lamp[state] - 0.34
+        parts.append(_lamp(_plate(-0.24, 0, z, 0.34, 0.68, -1, LAMP[state], Tag.TRAFFIC_LIGHT)))
     return concatenate(parts)
 
 

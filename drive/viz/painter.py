@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from drive.contracts import F64, I32, U8
+from drive.contracts import F32, F64, I32, U8
 from drive.viz.faces import Faces, fill, visible_faces
 from drive.viz.quads import Quads, TiledQuads
 from drive.viz.view import DAYLIGHT, Style, View
@@ -35,17 +35,23 @@ def paint_bgra(view: View, static: TiledQuads | None, groups: Sequence[Quads], s
     """The picture of `paint` as uint8 (H, W, 4): blue, green, red and 255."""
     faces = visible_faces(view, static, groups, style)
     # One whole number per pixel: OpenCV takes four channels at almost twice the cost of one.
-    image: I32 = np.repeat(_whole_pixels(background(view, style))[:, None], view.size_px[0], 1)
-    fill(image, view, faces, _whole_pixels(shades(faces, style)))
+    image: I32 = np.repeat(whole_pixels(background(view, style))[:, None], view.size_px[0], 1)
+    fill(image, view, faces, whole_pixels(shades(faces, style)))
     bgra: U8 = image.view(np.uint8).reshape(*image.shape, 4)
     return bgra
 
 
 def shades(faces: Faces, style: Style) -> U8:
     """Colour of each face after haze, uint8 (M, 3), RGB."""
-    clear = np.clip(1 - faces.distance / (style.range_m * _HAZE_REACH), _CLEAREST, 1)[:, None]
+    clear = haze_clearness(faces.distance, style)[:, None]
     shade: U8 = (faces.colour * clear + np.array(style.haze) * (1 - clear)).astype(np.uint8)
     return shade
+
+
+def haze_clearness(distance: F32, style: Style) -> F32:
+    """How much of a thing at a distance is seen through the haze of a clear day, 0..1."""
+    clear: F32 = np.clip(1 - distance / (style.range_m * _HAZE_REACH), _CLEAREST, 1)
+    return clear
 
 
 def background(view: View, style: Style) -> U8:
@@ -58,7 +64,7 @@ def background(view: View, style: Style) -> U8:
     return rows
 
 
-def _whole_pixels(rgb: U8) -> I32:
+def whole_pixels(rgb: U8) -> I32:
     """Colours (N, 3) as int32 (N,), whose bytes are blue, green, red and 255."""
     bgra = np.full((len(rgb), 4), 255, np.uint8)
     bgra[:, :3] = rgb[:, ::-1]

@@ -13,7 +13,10 @@ _CELLS_KEPT = 8
 
 
 class Layer(IntEnum):
-    """Drawing order of surfaces; all but SOLID lie on the ground with their front side up."""
+    """Drawing order of surfaces; those below SOLID lie on the ground with their front side up.
+
+    LAMP and PANE are drawn like SOLID; in the dark a lamp shines and a pane is a lit window.
+    """
 
     VERGE = 0
     TERRAIN = 1
@@ -24,6 +27,8 @@ class Layer(IntEnum):
     CROSSWALK = 6
     MARKING = 7
     SOLID = 8
+    LAMP = 9
+    PANE = 10
 
 
 class Tag(IntEnum):

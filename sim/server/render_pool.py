@@ -6,17 +6,31 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from drive.viz.painter import paint_bgra
+from drive.viz.air import Look
 from drive.viz.quads import Quads, TiledQuads
 from drive.viz.view import View
+from drive.viz.weather_painter import paint_look
 
 MAX_WORKERS = 5
 _LONGEST_S = 20.0  # start-up with the largest town included
 _END_S = 5.0
 log = logging.getLogger(__name__)
-Order = tuple[View, list[Quads]]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What it takes to paint one picture; without a look in the weather that an episode starts with."""
+
+    view: View
+    bodies: list[Quads]
+    look: Look | None = None
+
+    def paint(self, tiles: TiledQuads) -> bytes:
+        """The BGRA bytes."""
+        return paint_look(self.view, tiles, self.bodies, self.look).tobytes()
 
 
 class RenderPool:
@@ -58,8 +72,7 @@ class RenderPool:
         ]
 
     def _own(self, order: Order) -> bytes:
-        view, bodies = order
-        return paint_bgra(view, self._tiles, bodies).tobytes()
+        return order.paint(self._tiles)
 
     def _start(self) -> None:
         """One more helper; none ever again if that fails."""

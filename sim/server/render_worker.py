@@ -6,19 +6,17 @@ from multiprocessing.connection import Connection
 
 import cv2
 
-from drive.viz.painter import paint_bgra
 from drive.viz.quads import Quads, TiledQuads
-from drive.viz.view import View
+from sim.server.render_pool import Order
 
 
 def work(pipe: Connection) -> None:
-    """Receive the town's quads, then (view, bodies) again and again; answer each with the BGRA bytes."""
+    """Receive the town's quads, then orders again and again; answer each with the BGRA bytes."""
     town: Quads = pipe.recv()
     tiles = TiledQuads(town)
     while True:
-        order: tuple[View, list[Quads]] = pipe.recv()
-        view, bodies = order
-        pipe.send_bytes(paint_bgra(view, tiles, bodies).tobytes())
+        order: Order = pipe.recv()
+        pipe.send_bytes(order.paint(tiles))
 
 
 def main() -> None:

@@ -57,6 +57,13 @@ def _set_weather(sim: Simulation, weather: list[float]) -> None:
     sim.world.weather = values
 
 
+def _day_night_cycle(sim: Simulation, *arguments: Any) -> bool:
+    """Street lamps follow the sun, or stay as they are."""
+    world = sim.world
+    world.street_lamps = None if arguments[-1] else world.street_lamps_lit
+    return True
+
+
 def _register_manager(sim: Simulation, address: list[Any]) -> bool:
     host, port = str(address[0]), int(address[1])
     if not 0 < port < 65536 or len(host) > 255:
@@ -132,7 +139,7 @@ _VALUES: dict[str, Handler] = {
     "destroy_traffic_manager": _remove_manager,
     "query_lights_state": _empty,
     "update_lights_state": lambda sim, *_: True,
-    "update_day_night_cycle": lambda sim, *_: True,
+    "update_day_night_cycle": _day_night_cycle,
     "get_all_level_BBs": calls.level_boxes,
     "get_environment_objects": _empty,
     "get_names_of_all_objects": _empty,

@@ -9,12 +9,13 @@ import cv2
 import numpy as np
 
 from drive.contracts import F64, I64
-from drive.viz.painter import paint_bgra
-from drive.viz.quads import Quads, TiledQuads
+from drive.viz.air import Look
+from drive.viz.quads import Layer, Quads, TiledQuads
 from drive.viz.survey import Survey, survey
 from drive.viz.view import DAYLIGHT, Style, View
 from sim.frames import pose_from_carla
-from sim.server.actors import Sensor, TrafficLight, Walker
+from sim.server import weather
+from sim.server.actors import Sensor, TrafficLight, Vehicle, Walker
 from sim.server.bodies import FAR_HEAD_AHEAD_M, Figures
 from sim.server.mesh_cache import town_mesh
 from sim.server.render_pool import Order, RenderPool
@@ -68,8 +69,7 @@ class Scene:
         self._keep_up(world)
         bgra = self._painted.pop(camera.id, None)
         if bgra is None:
-            view, bodies = self._order(world, camera)
-            bgra = paint_bgra(view, self._mesh(), bodies).tobytes()
+            bgra = self._order(world, camera).paint(self._mesh())
         return IMAGE.pack(camera.width, camera.height, camera.fov_deg) + bgra
 
     def paint_ahead(self, world: World, cameras: list[Sensor]) -> None:
@@ -91,7 +91,19 @@ class Scene:
 
     def _order(self, world: World, camera: Sensor) -> Order:
         """What it takes to paint a camera's picture."""
-        return view_of(camera), [quads for _, quads in self._bodies(world, camera, DAYLIGHT.range_m)]
+        bodies = [quads for _, quads in self._bodies(world, camera, DAYLIGHT.range_m)]
+        return Order(view_of(camera), bodies, self._look(world, camera))
+
+    def _look(self, world: World, camera: Sensor) -> Look | None:
+        """None for the weather that an episode starts with."""
+        air = weather.air_of(tuple(world.weather), world.street_lamps)
+        if air is None:
+            return None
+        own, parent = None, world.actors.get(camera.parent)
+        if isinstance(parent, Vehicle) and air.dark > 0:
+            body = self._figures.body(parent)
+            own = body.take(np.flatnonzero(body.layer == Layer.LAMP))
+        return weather.look(air, camera, world.elapsed_s, own)
 
     def seen(self, world: World, sensor: Sensor, view: View, range_m: float = DAYLIGHT.range_m) -> Seen:
         """What a view from a sensor's place shows, its own vehicle left out."""

@@ -19,6 +19,8 @@ from sim.server.collisions import Contact, Pose
 from sim.server.ground import LightsByLane, settle
 from sim.server.sensors import follow
 from sim.server.town import Sign, Town, TransformRow
+from sim.server.weather import DEFAULT as DEFAULT_WEATHER
+from sim.server.weather import sun_is_down
 
 DEFAULT_DELTA_S = 0.05
 FIXED_KINDS = ("static", "sign", "traffic_light")
@@ -53,7 +55,8 @@ class World:
         roamers: All others.
         changed: Ids of static actors whose packed state is stale.
         graves: Id -> bounding box of destroyed actors, of earlier episodes too.
-        weather: Wire row of 14 floats, stored and echoed.
+        weather: Wire row of 14 floats; colour pictures show it.
+        street_lamps: Are they lit? None: by the height of the sun.
     """
 
     def __init__(
@@ -70,8 +73,8 @@ class World:
         self.fixtures_version = 0
         self.changed: set[int] = set()
         self.graves = Graves() if graves is None else graves
-        self.weather = [0.0] * 14
-        self.weather[5] = 45.0
+        self.weather: list[float] = list(DEFAULT_WEATHER)
+        self.street_lamps: bool | None = None
         self.lights_frozen = False
         self.spectator = self.add([0, "spectator", []], [[0.0, 0.0, 10.0], [0.0, 0.0, 0.0]])
         self.lights: dict[str, TrafficLight] = {}
@@ -85,6 +88,11 @@ class World:
     def populated(self) -> bool:
         """Has a client spawned anything in this episode?"""
         return self.next_id > self._own_ids
+
+    @property
+    def street_lamps_lit(self) -> bool:
+        """Are they lit now?"""
+        return sun_is_down(self.weather) if self.street_lamps is None else self.street_lamps
 
     def restart_clock(self) -> None:
         """Simulation time and all light cycles back to their start."""

@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from drive.viz import figures
-from drive.viz.painter import paint_bgra
 from drive.viz.quads import Quads, TiledQuads, concatenate
 from sim.server.render_pool import Order, RenderPool
 from sim.server.scene import view_of
@@ -36,11 +35,11 @@ def pool(town: Quads) -> Iterator[RenderPool]:
 
 def orders(count: int) -> list[Order]:
     car = figures.place(figures.vehicle((2.4, 1.0, 0.75), (200, 30, 30)), 9.0, 1.0, 0.0, 0.3)
-    return [(view_of(camera([[0.0, 0.0, 1.7], [0.0, 40.0 * i, 0.0]])), [car]) for i in range(count)]
+    return [Order(view_of(camera([[0.0, 0.0, 1.7], [0.0, 40.0 * i, 0.0]])), [car]) for i in range(count)]
 
 
 def alone(town: Quads, wanted: list[Order]) -> list[bytes]:
-    return [paint_bgra(view, TiledQuads(town), bodies).tobytes() for view, bodies in wanted]
+    return [order.paint(TiledQuads(town)) for order in wanted]
 
 
 def test_many_painters_paint_what_one_would(town: Quads, pool: RenderPool) -> None:
