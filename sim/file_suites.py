@@ -175,14 +175,17 @@ def _first_of_each(routes: Sequence[FileRoute], count: int | None) -> tuple[File
 
 
 def prepare_pictures(suite: Suite) -> None:
-    """Draw the towns of a suite once, into the user's cache: on first use that takes minutes in a large town.
+    """Draw the towns of a suite once, into the user's cache; large towns are drawn around the cameras only.
 
     A server draws its town itself, but with the first picture, for which its client does not wait that long.
     """
+    from sim.server.local_mesh import is_large
     from sim.server.mesh_cache import cache_folder, town_mesh
+    from sim.server.opendrive import read_town
     from sim.server.town import load_town
 
     missing = [t for t in suite.towns if not list((cache_folder() / "meshes").glob(f"{t}-*.npz"))]
+    missing = [t for t in missing if not is_large(read_town(t))]
     for town in track(missing, "drawing towns", len(missing)) if missing else ():
         town_mesh(load_town(town))
 

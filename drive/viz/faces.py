@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drive.contracts import F32, I32, I64, U8, Bool
-from drive.viz.quads import Layer, Quads, Surroundings, Tag, TiledQuads, concatenate
+from drive.viz.quads import Landscape, Layer, Quads, Surroundings, Tag, concatenate
 from drive.viz.view import Style, View
 
 NEAR_M = 0.3
@@ -60,7 +60,7 @@ def _middle(points: F32) -> F32:
     return middle
 
 
-def visible_faces(view: View, static: TiledQuads | None, groups: Sequence[Quads], style: Style) -> Faces:
+def visible_faces(view: View, static: Landscape | None, groups: Sequence[Quads], style: Style) -> Faces:
     """Faces of the surroundings and of all bodies that reach into the view and show their front."""
     parts, body = [], []
     if static is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drive.contracts import F32, I64
-from drive.viz.quads import Layer, Quads, Tag, TiledQuads, concatenate
+from drive.viz.quads import Landscape, Layer, Quads, Tag, concatenate
 from drive.viz.view import View
 
 _MOST = 28
@@ -63,7 +63,7 @@ class Lamps:
 
 
 def lamps_around(
-    view: View, static: TiledQuads | None, groups: Sequence[Quads], own: Quads | None, street: float
+    view: View, static: Landscape | None, groups: Sequence[Quads], own: Quads | None, street: float
 ) -> Lamps:
     """The lamps that matter for a picture: those nearest to the camera.
 

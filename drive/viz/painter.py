@@ -9,13 +9,13 @@ import numpy as np
 
 from drive.contracts import F32, F64, I32, U8
 from drive.viz.faces import Faces, fill, visible_faces
-from drive.viz.quads import Quads, TiledQuads
+from drive.viz.quads import Landscape, Quads
 from drive.viz.view import DAYLIGHT, Style, View
 
 _CLEAREST, _HAZE_REACH = 0.35, 1.6
 
 
-def paint(view: View, static: TiledQuads | None, groups: Sequence[Quads], style: Style = DAYLIGHT) -> U8:
+def paint(view: View, static: Landscape | None, groups: Sequence[Quads], style: Style = DAYLIGHT) -> U8:
     """Draw one picture.
 
     Args:
@@ -31,7 +31,7 @@ def paint(view: View, static: TiledQuads | None, groups: Sequence[Quads], style:
     return np.ascontiguousarray(paint_bgra(view, static, groups, style)[..., 2::-1])
 
 
-def paint_bgra(view: View, static: TiledQuads | None, groups: Sequence[Quads], style: Style = DAYLIGHT) -> U8:
+def paint_bgra(view: View, static: Landscape | None, groups: Sequence[Quads], style: Style = DAYLIGHT) -> U8:
     """The picture of `paint` as uint8 (H, W, 4): blue, green, red and 255."""
     faces = visible_faces(view, static, groups, style)
     # One whole number per pixel: OpenCV takes four channels at almost twice the cost of one.

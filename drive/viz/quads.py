@@ -1,5 +1,6 @@
 """Coloured, labelled quads, and a whole town of them sorted into tiles; right-handed world, z up."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -134,12 +135,35 @@ class Surroundings:
         return Surroundings(self.quads.take(rows), self.centre[rows], self.radius[rows])
 
 
-class TiledQuads:
-    """Static quads sorted into square tiles, so that only the surroundings of a camera are looked at."""
+class Landscape(ABC):
+    """Static quads, of which the surroundings of a camera are looked at."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int, float], Surroundings] = {}
+
+    @abstractmethod
+    def around(self, centre: F64, reach_m: float) -> Surroundings:
+        """Quads that reach into a circle on the ground, always in the same order."""
+
+    def near(self, x_m: float, y_m: float, range_m: float) -> Surroundings:
+        """Quads within range of a point; one answer for a whole 8 m cell, kept for the latest cells."""
+        cell = (int(x_m // _CELL_M), int(y_m // _CELL_M))
+        key = (*cell, range_m)
+        found = self._kept.pop(key, None)
+        if found is None:
+            found = self.around((np.array(cell) + 0.5) * _CELL_M, range_m + _CELL_M)
+        self._kept[key] = found
+        while len(self._kept) > _CELLS_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return found
+
+
+class TiledQuads(Landscape):
+    """Quads sorted into square tiles."""
 
     def __init__(self, quads: Quads, tile_m: float = 32.0) -> None:
+        super().__init__()
         self._tile_m = tile_m
-        self._kept: dict[tuple[int, int, float], Surroundings] = {}
         whole = Surroundings.of(quads)
         self._largest_m = float(whole.radius.max(initial=0.0))
         key = np.floor(whole.centre[:, :2] / tile_m).astype(np.int64)
@@ -149,18 +173,8 @@ class TiledQuads:
         self._tiles = [whole.take(part) for part in rows]
         self._corner_m = np.array([key[part[0]] for part in rows]).reshape(-1, 2) * tile_m
 
-    def near(self, x_m: float, y_m: float, range_m: float) -> Surroundings:
-        """Quads within range of a point; one answer for a whole 8 m cell, kept for the latest cells."""
-        cell = (int(x_m // _CELL_M), int(y_m // _CELL_M))
-        key = (*cell, range_m)
-        found = self._kept.pop(key, None)
-        if found is None:
-            centre = (np.array(cell) + 0.5) * _CELL_M
-            reach = range_m + _CELL_M
-            offset = self._corner_m + self._tile_m / 2 - centre
-            close = np.abs(offset).max(1, initial=0.0) < reach + self._largest_m + self._tile_m
-            found = Surroundings.join([self._tiles[i] for i in np.flatnonzero(close)]).within(centre, reach)
-        self._kept[key] = found
-        while len(self._kept) > _CELLS_KEPT:
-            del self._kept[next(iter(self._kept))]
-        return found
+    def around(self, centre: F64, reach_m: float) -> Surroundings:
+        """Quads that reach into a circle on the ground, tile after tile."""
+        offset = self._corner_m + self._tile_m / 2 - centre
+        close = np.abs(offset).max(1, initial=0.0) < reach_m + self._largest_m + self._tile_m
+        return Surroundings.join([self._tiles[i] for i in np.flatnonzero(close)]).within(centre, reach_m)

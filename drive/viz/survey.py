@@ -8,7 +8,7 @@ import numpy as np
 
 from drive.contracts import F64, I32, I64, U8
 from drive.viz.faces import NEAR_M, Faces, fill, visible_faces
-from drive.viz.quads import Quads, Tag, TiledQuads
+from drive.viz.quads import Landscape, Quads, Tag
 from drive.viz.view import DAYLIGHT, Style, View
 
 GROUND, SKY = -1, -2
@@ -120,7 +120,7 @@ class Survey:
 
 def survey(
     view: View,
-    static: TiledQuads | None,
+    static: Landscape | None,
     groups: Sequence[Quads],
     style: Style = DAYLIGHT,
 ) -> Survey:

@@ -13,7 +13,7 @@ from drive.viz.air import Air, Look, crop, weather_tiles
 from drive.viz.faces import Faces, fill, visible_faces
 from drive.viz.lamps import Lamps, lamps_around
 from drive.viz.painter import haze_clearness, paint_bgra, whole_pixels
-from drive.viz.quads import Layer, Quads, TiledQuads
+from drive.viz.quads import Landscape, Layer, Quads
 from drive.viz.sky import Rays, sky
 from drive.viz.view import DAYLIGHT, Style, View
 
@@ -30,7 +30,7 @@ _GRAIN_DARK, _GRAIN_RAIN = 2.2, 1.6
 
 def paint_look(
     view: View,
-    static: TiledQuads | None,
+    static: Landscape | None,
     groups: Sequence[Quads],
     look: Look | None,
     style: Style = DAYLIGHT,

@@ -7,9 +7,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from drive.contracts import F32, F64
-from drive.viz.figures import Colour, box, place
+from drive.viz.figures import Colour
 from drive.viz.quads import Layer, Quads, Tag, concatenate
-from sim.server.road_geometry import Lane, LaneSection, Road, RoadMark, Stations, polynomial, read_road
+from sim.server.houses import place_houses
+from sim.server.road_geometry import Edge, Lane, LaneSection, Road, RoadMark, Stations, polynomial, read_road
 
 VERSION = 3  # part of the cache key: raise it when the quads of a town change
 
@@ -61,29 +62,17 @@ _DRIVABLE = ("driving", "bidirectional")
 _VERGE_M, _VERGE_DROP_M = 9.0, 0.4
 _KERB_M, _KERB_EDGE_M = 0.16, 0.18
 _MARK_HALF_M, _DASH_M, _DASH_EVERY_M, _DOUBLE_M = 0.08, 3.5, 9.0, 0.13
-_FACADES: tuple[Colour, ...] = (
-    (150, 110, 90),
-    (168, 158, 140),
-    (120, 124, 132),
-    (186, 170, 140),
-    (112, 92, 84),
-    (140, 150, 158),
-    (176, 142, 118),
-)
-_WINDOWS: Colour = (70, 84, 100)
-_SLOW_MPS = 17.0
-_DECK_CELL_M, _DECK_M = 40.0, 5.0
 
 
-class _Builder:
+class Builder:
     """Collects quads; flat ones are turned face up."""
 
     def __init__(self) -> None:
         self._corners: list[F32] = []
         self._looks: list[tuple[Colour, Layer, Tag]] = []
-        self.houses: list[Quads] = []
 
     def flat(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
+        """Add quads (n, 4, 3) that lie on the ground."""
         if not len(corners):
             return
         diagonal_a, diagonal_b = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
@@ -93,49 +82,45 @@ class _Builder:
         self.facing(corners, colour, layer, tag)
 
     def facing(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
+        """Add quads (n, 4, 3) whose fronts are where their corners say."""
         self._corners.append(corners.astype(np.float32))
         self._looks.append((colour, layer, tag))
 
     def quads(self) -> Quads:
-        """All quads, houses last."""
+        """All quads in the order in which they came."""
         if not self._corners:
-            return concatenate(self.houses)
+            return concatenate([])
         counts = [len(part) for part in self._corners]
         colour, layer, tag = (
             np.repeat(np.array(look, np.uint8), counts, axis=0) for look in zip(*self._looks, strict=True)
         )
-        return concatenate([Quads(np.concatenate(self._corners), colour, layer, tag), *self.houses])
+        return Quads(np.concatenate(self._corners), colour, layer, tag)
 
 
 def build_mesh(xodr: str) -> Quads:
-    """All quads of a town (10 k for Town01, 900 k for Town12)."""
+    """All quads of a town (10 k for Town01), houses last."""
     root = ElementTree.fromstring(xodr)
-    roads = [read_road(element) for element in root.findall("road")]
-    out = _Builder()
-    edges: list[_Edge] = []
+    out = Builder()
+    edges: list[Edge] = []
     surface: list[F64] = []
-    for road in roads:
-        for section in road.sections:
-            if section.end_m - section.start_m > 0.02 and any(section.lanes):
-                edge = _section(road, section, out)
-                if any(lane.kind in _DRIVABLE for lane in section.lanes.values()):
-                    surface += [edge.across(f) for f in np.linspace(0, 1, 5)]
-                    edges += [] if road.in_junction else [edge]
-        _objects(road, out)
-    if surface:
-        _buildings(edges, np.concatenate(surface), out)
-    return out.quads()
+    for road in [read_road(element) for element in root.findall("road")]:
+        for edge in add_road(road, out):
+            surface += edge.surface()
+            edges += [] if road.in_junction else [edge]
+    houses = place_houses(edges, np.concatenate(surface)) if surface else []
+    return concatenate([out.quads(), *houses])
 
 
-class _Edge:
-    """Outer borders of a lane section: stations s (n,), lateral offsets left and right (n,)."""
-
-    def __init__(self, road: Road, stations: Stations, left: F64, right: F64) -> None:
-        self.road, self.s, self.left, self.right = road, stations.s, left, right
-        self._stations = stations
-
-    def across(self, share: float) -> F64:
-        return self._stations.points(self.left * share + self.right * (1 - share))
+def add_road(road: Road, out: Builder) -> list[Edge]:
+    """Add a road's quads, houses apart; returns the borders of its drivable sections."""
+    edges = []
+    for section in road.sections:
+        if section.end_m - section.start_m > 0.02 and any(section.lanes):
+            edge = _section(road, section, out)
+            if any(lane.kind in _DRIVABLE for lane in section.lanes.values()):
+                edges.append(edge)
+    _objects(road, out)
+    return edges
 
 
 def _strip(a: F64, b: F64) -> F64:
@@ -164,7 +149,7 @@ def _stations(road: Road, section: LaneSection) -> F64:
     return np.array([*s, end])
 
 
-def _section(road: Road, section: LaneSection, out: _Builder) -> _Edge:
+def _section(road: Road, section: LaneSection, out: Builder) -> Edge:
     s = _stations(road, section)
     stations = Stations(road, s)
     centre = polynomial(road.lane_offset, s)
@@ -187,7 +172,7 @@ def _section(road: Road, section: LaneSection, out: _Builder) -> _Edge:
             out.flat(_strip(near, far), _VERGE, Layer.VERGE, Tag.TERRAIN)
     if 0 in section.lanes:
         _markings(road, section, s, centre, section.lanes[0].marks, 1, out)
-    return _Edge(road, stations, outer[1], outer[-1])
+    return Edge(road, stations, outer[1], outer[-1])
 
 
 def _lane(
@@ -197,7 +182,7 @@ def _lane(
     side: int,
     lane: Lane,
     inner_layer: Layer | None,
-    out: _Builder,
+    out: Builder,
 ) -> Layer:
     layer = _LAYERS.get(lane.kind, Layer.TERRAIN)
     near, far = (_raised(stations.points(t), _LIFT_M[layer]) for t in (inner, outer))
@@ -212,7 +197,7 @@ def _lane(
 
 
 def _markings(
-    road: Road, section: LaneSection, s: F64, t: F64, marks: tuple[RoadMark, ...], side: int, out: _Builder
+    road: Road, section: LaneSection, s: F64, t: F64, marks: tuple[RoadMark, ...], side: int, out: Builder
 ) -> None:
     for i, mark in enumerate(marks):
         start = section.start_m + mark.offset_m
@@ -247,7 +232,7 @@ def _dashes(start: float, end: float) -> F64:
     return stations
 
 
-def _objects(road: Road, out: _Builder) -> None:
+def _objects(road: Road, out: Builder) -> None:
     for element in road.element.findall("objects/object"):
         name = element.get("name") or ""
         if element.get("type") == "crosswalk" or "Crosswalk" in name:
@@ -275,7 +260,7 @@ def _object_place(road: Road, element: ElementTree.Element) -> tuple[F64, float]
     return point, float(road.reference(s)[2][0])
 
 
-def _stop_line(centre: F64, heading: float, width: float, length: float, out: _Builder) -> None:
+def _stop_line(centre: F64, heading: float, width: float, length: float, out: Builder) -> None:
     along = np.array([math.cos(heading), math.sin(heading), 0]) * width / 2
     across = np.array([-math.sin(heading), math.cos(heading), 0]) * length / 2
     middle = _raised(centre, _LIFT_M[Layer.MARKING])
@@ -288,7 +273,7 @@ def _stop_line(centre: F64, heading: float, width: float, length: float, out: _B
     out.flat(np.array([corners]), _WHITE, Layer.MARKING, Tag.ROAD_LINES)
 
 
-def _crosswalk(centre: F64, road_heading: float, heading: float, corners: F64, out: _Builder) -> None:
+def _crosswalk(centre: F64, road_heading: float, heading: float, corners: F64, out: Builder) -> None:
     """Stripes across the longer side of a quadrilateral given in the object's frame."""
     if np.linalg.norm(corners[1] - corners[0]) < np.linalg.norm(corners[2] - corners[1]):
         corners = np.roll(corners, -1, 0)
@@ -301,52 +286,3 @@ def _crosswalk(centre: F64, road_heading: float, heading: float, corners: F64, o
     rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     world = np.concatenate([stripes @ rotation.T, np.zeros((n, 4, 1))], -1) + centre
     out.flat(_raised(world, _LIFT_M[Layer.CROSSWALK]), _CROSSWALK, Layer.CROSSWALK, Tag.ROAD_LINES)
-
-
-def _buildings(edges: list[_Edge], surface: F64, out: _Builder) -> None:
-    """Blocks beside the roads where they stay clear of all drivable surface; the same ones every time."""
-    rng = np.random.default_rng(7)
-    cells = set(map(tuple, np.unique((surface[:, :2] // 4).astype(int), axis=0).tolist()))
-    highest = _highest_nearby(surface)
-    taken: set[tuple[int, int]] = set()
-    for edge in edges:
-        slow = edge.road.limit_mps < _SLOW_MPS
-        for border, side in ((edge.left, 1), (edge.right, -1)):
-            for s in np.arange(edge.s[0] + 6, edge.s[-1] - 4, 19 if slow else 45):
-                half_x, half_y, height = rng.uniform(5, 8.5), rng.uniform(4, 8), rng.uniform(5, 20)
-                gap = rng.uniform(3, 8) if slow else rng.uniform(12, 25)
-                t = np.interp(s, edge.s, border) + side * (gap + half_y)
-                x, y, z = edge.road.points(np.array([s]), np.array([t]))[0]
-                reach = int(math.hypot(half_x, half_y) // 4) + 1
-                i, j, key = int(x // 4), int(y // 4), (int(x // 14), int(y // 14))
-                around = ((i + u, j + v) for u in range(-reach, reach + 1) for v in range(-reach, reach + 1))
-                over = highest.get((int(x // _DECK_CELL_M), int(y // _DECK_CELL_M)), z) - z
-                if key in taken or over > _DECK_M or any(cell in cells for cell in around):
-                    continue
-                taken.add(key)
-                shade = rng.uniform(0.85, 1.1)
-                r, g, b = _FACADES[rng.integers(len(_FACADES))]
-                house = _house(half_x, half_y, height, (int(r * shade), int(g * shade), int(b * shade)))
-                heading = float(edge.road.reference(np.array([s]))[2][0])
-                out.houses.append(place(house, float(x), float(y), float(z) - 1.5, heading))
-
-
-def _highest_nearby(surface: F64) -> dict[tuple[int, int], float]:
-    """Per coarse cell the highest road in or next to it: the painter cannot put houses below a deck."""
-    column_row = (surface[:, :2] // _DECK_CELL_M).astype(int)
-    cells, owner = np.unique(column_row, axis=0, return_inverse=True)
-    top = np.full(len(cells), -np.inf)
-    np.maximum.at(top, owner, surface[:, 2])
-    highest: dict[tuple[int, int], float] = {}
-    for (column, row), z in zip(cells.tolist(), top.tolist(), strict=True):
-        for key in ((column + i, row + j) for i in (-1, 0, 1) for j in (-1, 0, 1)):
-            highest[key] = max(z, highest.get(key, z))
-    return highest
-
-
-def _house(half_x: float, half_y: float, height: float, colour: Colour) -> Quads:
-    parts = [box((0, 0, 0), (half_x, half_y), height, colour, Tag.BUILDINGS)]
-    for floor in np.arange(3.0, height - 2.5, 3.2):
-        band = box((0, 0, float(floor)), (half_x + 0.06, half_y + 0.06), 1.3, _WINDOWS, Tag.BUILDINGS)
-        parts.append(band.take(np.arange(4)))
-    return concatenate(parts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from drive.viz.air import Look
-from drive.viz.quads import Quads, TiledQuads
+from drive.viz.quads import Landscape, Quads
 from drive.viz.view import View
 from drive.viz.weather_painter import paint_look
 
@@ -28,7 +28,7 @@ class Order:
     bodies: list[Quads]
     look: Look | None = None
 
-    def paint(self, tiles: TiledQuads) -> bytes:
+    def paint(self, tiles: Landscape) -> bytes:
         """The BGRA bytes."""
         return paint_look(self.view, tiles, self.bodies, self.look).tobytes()
 
@@ -37,12 +37,12 @@ class RenderPool:
     """Helpers are started when there is work for them; whatever they cannot do is painted here.
 
     Args:
-        town: Static quads.
-        tiles: The same quads in tiles, for the pictures painted in this process.
+        town: Static quads, or the OpenDRIVE text of a town that is drawn bit by bit.
+        tiles: The same town, for the pictures painted in this process.
         workers: Most helper processes; as many as there are further cores, up to 5, if not given.
     """
 
-    def __init__(self, town: Quads, tiles: TiledQuads, workers: int | None = None) -> None:
+    def __init__(self, town: Quads | str, tiles: Landscape, workers: int | None = None) -> None:
         self._town, self._tiles = town, tiles
         cores = len(os.sched_getaffinity(0))
         self._spare = min(cores - 1, MAX_WORKERS) if workers is None else workers

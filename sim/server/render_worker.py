@@ -7,13 +7,14 @@ from multiprocessing.connection import Connection
 import cv2
 
 from drive.viz.quads import Quads, TiledQuads
+from sim.server.local_mesh import LocalMesh
 from sim.server.render_pool import Order
 
 
 def work(pipe: Connection) -> None:
-    """Receive the town's quads, then orders again and again; answer each with the BGRA bytes."""
-    town: Quads = pipe.recv()
-    tiles = TiledQuads(town)
+    """Receive the town (quads or text), then orders again and again; answer each with the BGRA bytes."""
+    town: Quads | str = pipe.recv()
+    tiles = LocalMesh(town) if isinstance(town, str) else TiledQuads(town)
     while True:
         order: Order = pipe.recv()
         pipe.send_bytes(order.paint(tiles))

@@ -98,6 +98,21 @@ class Stations:
         return out
 
 
+class Edge:
+    """Outer borders of a lane section: stations s (n,), lateral offsets left and right (n,)."""
+
+    def __init__(self, road: Road, stations: Stations, left: F64, right: F64) -> None:
+        self.road, self.s, self.left, self.right = road, stations.s, left, right
+        self._stations = stations
+
+    def surface(self) -> list[F64]:
+        """Points (n, 3) of the section from its right to its left border, five lines of them."""
+        return [
+            self._stations.points(self.left * share + self.right * (1 - share))
+            for share in np.linspace(0, 1, 5)
+        ]
+
+
 def _row(starts: F64, s: F64) -> F64:
     return np.clip(np.searchsorted(starts, s + 1e-6, side="right") - 1, 0, len(starts) - 1)
 

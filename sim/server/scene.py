@@ -10,13 +10,14 @@ import numpy as np
 
 from drive.contracts import F64, I64
 from drive.viz.air import Look
-from drive.viz.quads import Layer, Quads, TiledQuads
+from drive.viz.quads import Landscape, Layer, Quads, TiledQuads
 from drive.viz.survey import Survey, survey
 from drive.viz.view import DAYLIGHT, Style, View
 from sim.frames import pose_from_carla
 from sim.server import weather
 from sim.server.actors import Sensor, TrafficLight, Vehicle, Walker
 from sim.server.bodies import FAR_HEAD_AHEAD_M, Figures
+from sim.server.local_mesh import LocalMesh, is_large
 from sim.server.mesh_cache import town_mesh
 from sim.server.render_pool import Order, RenderPool
 from sim.server.sensors import rotation_axes
@@ -48,14 +49,14 @@ class Seen:
 
 
 class Scene:
-    """Draws one town; the mesh is loaded with the first picture.
+    """Draws one town; its mesh is loaded, or begun where it is large, with the first picture.
 
     What is asked for twice within a tick (by another camera at the same place) is looked at once.
     """
 
     def __init__(self, town: Town) -> None:
         self.town = town
-        self._tiles: TiledQuads | None = None
+        self._tiles: Landscape | None = None
         self._pool: RenderPool | None = None
         self._painted: dict[int, bytes] = {}
         self._figures = Figures()
@@ -79,7 +80,9 @@ class Scene:
             return
         tiles = self._mesh()
         if self._pool is None:
-            self._pool = RenderPool(town_mesh(self.town), tiles)
+            self._pool = RenderPool(
+                self.town.xodr if is_large(self.town.xodr) else town_mesh(self.town), tiles
+            )
         pictures = self._pool.paint([self._order(world, camera) for camera in cameras])
         self._painted = {camera.id: picture for camera, picture in zip(cameras, pictures, strict=True)}
 
@@ -126,9 +129,10 @@ class Scene:
             self._painted.clear()
         self._world, self._frame = world, world.frame
 
-    def _mesh(self) -> TiledQuads:
+    def _mesh(self) -> Landscape:
         if self._tiles is None:
-            self._tiles = TiledQuads(town_mesh(self.town))
+            large = is_large(self.town.xodr)
+            self._tiles = LocalMesh(self.town.xodr) if large else TiledQuads(town_mesh(self.town))
         return self._tiles
 
     def _ground_m(self, world: World, sensor: Sensor) -> float:
