@@ -49,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     carla_root = _server_folder(out, args.town)
     config = out / "agent.yaml"
     config.write_text(f"policy: {args.policy}\ncameras: [{', '.join(args.cameras)}]\n")
+    # An evaluator that is left behind knocks at the port of the next one's server.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(
         _command(args, out, config),
         cwd=args.evaluator,

@@ -20,6 +20,7 @@ LONGEST_NAME = 100
 _FIRST_BUFFER_BYTES = 1 << 16  # msgpack's own choice is 1 MB for every connection
 _POLL_S = 0.0005
 _SEND_TIMEOUT_S = 5.0
+_REFUSED_S = 1.0
 _SEND_BUFFER_BYTES = 4 << 20
 _REQUEST, _REPLY, _NOTIFICATION = 0, 1, 2
 _BROKEN = (msgpack.UnpackException, msgpack.BufferFull, ValueError, TypeError, RecursionError)
@@ -175,8 +176,9 @@ class StreamConnection(asyncio.Protocol):
         if accepted:
             self._stream = stream
         else:
-            log.warning("stream %s refused, connection closed", stream)
-            self._transport.close()
+            # A client that has outlived an earlier server asks again at once, for as long as it lives.
+            log.info("stream %s refused", stream)
+            asyncio.get_running_loop().call_later(_REFUSED_S, self._transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio hook."""

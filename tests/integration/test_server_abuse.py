@@ -159,6 +159,18 @@ def test_nonsense_on_the_port_of_streams(server: Server, data: bytes) -> None:
     assert process.memory_info().rss - before < GROWTH_MB << 20
 
 
+def test_a_reader_of_an_earlier_servers_stream_cannot_knock_all_the_time(server: Server) -> None:
+    """Clients that have outlived a server open their streams again as soon as they are refused."""
+    port, _ = server
+    knocks, end = 0, time.monotonic() + 2.5
+    while time.monotonic() < end:
+        with connect(port + 1) as stale:
+            stale.sendall(struct.pack("<I", 123_456))
+            assert closes(stale)
+        knocks += 1
+    assert 1 <= knocks <= 3
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
