@@ -21,6 +21,7 @@ PLAN_EVERY = 4
 TICK_S = 0.05
 SEEN = ("vehicle.", "walker.pedestrian", "static.prop")
 KEPT_TRAIL = 60
+SEE_M = 200.0  # oncoming traffic, before a way around
 
 
 def _navigator(world: carla.World, route: Route) -> Navigator:
@@ -53,6 +54,7 @@ class Guest:
         self._models = {mount.name: camera_model(mount) for mount in cameras}
         self._tracker = Tracker(vehicle_gains(ego))
         self._others = RoadUsers(world.get_map())
+        self._others.see_m = SEE_M
         self._lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), route)
         self._navigator = None if policy is not None else _navigator(world, route)
         self._tick_s = float(world.get_settings().fixed_delta_seconds or TICK_S)

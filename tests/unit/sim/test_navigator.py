@@ -71,7 +71,7 @@ def test_somebody_faster_behind_in_that_lane_is_let_by() -> None:
     view, _ = after_a_while(Navigator(room(left=3.5, most_left=5.25)), [parked(60.0), faster(8.0)])
     assert highest_shift(view) < 0.01
     (hold,) = view.holds
-    assert 60.0 - 2.25 - 12.0 < hold < 60.0 - 2.25 - 6.0
+    assert 60.0 - 2.25 - 12.5 < hold < 60.0 - 2.25 - 6.0
 
 
 @pytest.mark.parametrize(("far", "goes"), [(95.0, False), (195.0, True)])
@@ -96,10 +96,55 @@ def test_a_little_room_in_the_lane_is_enough_for_something_narrow() -> None:
     assert 0.1 < highest_shift(view) < 0.9
 
 
-def test_no_room_at_all_means_waiting() -> None:
-    view, _ = after_a_while(Navigator(room()), [parked(60.0)])
-    assert view.holds
+def test_no_room_at_all_means_waiting_right_behind() -> None:
+    """Who cannot go around needs no room to swing out, and may be what the one in front waits for."""
+    navigator = Navigator(room())
+    view, _ = after_a_while(navigator, [parked(60.0)])
+    assert view.holds == ()
     assert highest_shift(view) < 0.01
+    near = scene_of(2.0, [parked(60.0)], at_m=60.0 - 2.25 - FRONT_M - 8.0)
+    moved = plan_expert(navigator.view(replace(near, t_s=6.0))).pose_ego[-1, 0]
+    assert 3.0 < moved < 8.0 - 1.5
+
+
+def test_after_a_long_wait_it_stands_nearer() -> None:
+    navigator = Navigator(room(oncoming=3.5, most_left=5.25))
+    traffic = [parked(60.0), *(coming(62.0 + 12.0 * k) for k in range(9))]
+    now = scene_of(0.0, traffic, at_m=60.0 - 2.25 - FRONT_M - 12.2)
+    holds = []
+    for t_s in (0.0, 5.0, 30.0):
+        (hold,) = navigator.view(replace(now, t_s=t_s)).holds[-1:] or (np.nan,)
+        holds.append(hold)
+    assert holds[1] < 60.0 - 2.25 - 11.5
+    assert holds[2] == pytest.approx(60.0 - 2.25 - 7.0)
+
+
+def test_creeping_is_waiting_too() -> None:
+    """Patience is not renewed by every small move: else a gap that was taken is given up a moment later."""
+    navigator = Navigator(room(left=3.5, most_left=5.25))
+    now = scene_of(0.0, [parked(60.0), faster(8.0, 10.0)], at_m=40.0)
+    for t_s in (0.0, 5.0):
+        navigator.view(replace(now, t_s=t_s))
+    creeps = scene_of(0.6, [parked(60.0), faster(8.0, 10.0)], at_m=40.0)
+    navigator.view(replace(creeps, t_s=40.0))
+    assert highest_shift(navigator.view(replace(creeps, t_s=60.0))) == pytest.approx(3.5, abs=0.01)
+
+
+def test_it_comes_back_before_a_queue_behind_what_it_passes() -> None:
+    queue = [parked(60.0 + 2.25 + 15.5 + 2.25), parked(60.0 + 2.25 + 23.0 + 2.25)]
+    view, _ = after_a_while(Navigator(room(oncoming=3.5, most_left=5.25)), [parked(60.0), *queue])
+    shift = view.route.pose_world[:, 1]
+    assert shift[60] > 2.0
+    nose_at = 60.0 + 2.25 + 15.5 - 2.0  # of an ego that stands behind the queue
+    assert abs(shift[int(nose_at - FRONT_M)]) < 0.2
+
+
+def test_who_stands_close_behind_is_no_obstacle_to_swinging_out() -> None:
+    behind = (AgentKind.CAR, 34.0, 0.0, 0.0, 0.0, 4.5, 2.0)
+    view, _ = after_a_while(
+        Navigator(room(oncoming=3.5, most_left=5.25)), [parked(60.0, -1.0), behind], at_m=40.0
+    )
+    assert highest_shift(view) > 1.2
 
 
 def test_a_queue_before_a_red_light_is_not_overtaken() -> None:
