@@ -14,6 +14,7 @@ PREVIEW_S = 0.5
 STOPPED_M = 0.6
 INTEGRAL_GAIN = 0.25
 INTEGRAL_LIMIT_MPS2 = 1.0
+MOST_MPS2 = 3.5
 HOLD_BRAKE = 0.6
 SAFE_BRAKE = 0.8
 
@@ -47,10 +48,15 @@ class Pedals:
 
 
 class Tracker:
-    """Follows the newest plan; between plans it keeps to the same path in the world."""
+    """Follows the newest plan; between plans it keeps to the same path in the world.
 
-    def __init__(self, gains: VehicleGains) -> None:
-        self._gains = gains
+    Args:
+        gains: How the wheel acts.
+        most_mps2: Acceleration that is not exceeded.
+    """
+
+    def __init__(self, gains: VehicleGains, most_mps2: float = MOST_MPS2) -> None:
+        self._gains, self._most_mps2 = gains, most_mps2
         self._path_world: F64 | None = None
         self._t0_s = 0.0
         self._wheel_rad = 0.0
@@ -98,7 +104,7 @@ class Tracker:
             change = INTEGRAL_GAIN * error * dt_s
             limit = INTEGRAL_LIMIT_MPS2
             self._integral_mps2 = max(-limit, min(limit, self._integral_mps2 + change))
-        return max(-8.0, min(3.5, error / PREVIEW_S + self._integral_mps2))
+        return max(-8.0, min(self._most_mps2, error / PREVIEW_S + self._integral_mps2))
 
     def _steer(self, path: F64, speed: float) -> None:
         """Pure pursuit of the point 3 + 0.45 v metres ahead; too short a plan keeps the wheel where it is."""

@@ -16,20 +16,20 @@ from sim.situation import Situation
 SIDE_M = 0.55  # distance to what is passed
 SIDE_RIDER_M = 0.8  # to somebody on a bicycle
 EDGE_M = 0.25
-CLEAR_BEFORE_M, CLEAR_BEHIND_M = 4.5, 2.5
+CLEAR_BEFORE_M, CLEAR_BEHIND_M, ONCOMING_BEHIND_M = 4.5, 2.5, 1.2
 BACK_M = 6.0  # the shortest way back into the lane
 TAIL_M, NOSE_M = 0.5, 2.0  # left free behind what was passed and before the next one on the shortest way back
 CHAIN_M = TAIL_M + REAR_M + BACK_M + FRONT_M + NOSE_M  # obstacles nearer to each other are passed in one go
 BEHIND_S = 3.0
 LEAST_BEHIND_S = 0.7
-HURRY = 0.5  # share of the time beside an obstacle that an ego without patience leaves out of account
+HURRY = 0.35  # share of the time beside an obstacle that an ego without patience leaves out of account
 GAP_BEHIND_M, GAP_AHEAD_M = 6.0, 5.0
 ONCOMING_S, ONCOMING_M = 0.6, 3.0
 SWING_S = 1.5  # until the ego is in the other lane
-TOP_MPS, ONCOMING_TOP_MPS = 9.0, 12.0
+TOP_MPS, ONCOMING_TOP_MPS = 9.0, 10.0
 HALF_BACK_M = 3.5  # so far behind the obstacle the ego has left the other lane
 PASSING_MPS = 6.5
-ACCEL_MPS2 = 2.4
+ACCEL_MPS2 = 2.5
 STANDING_MPS = 0.08
 FOLLOWS_M = 1.2  # so little beside the ego, somebody behind is in its own lane
 HALF_EGO_M = EGO_MKZ.width_m / 2
@@ -109,7 +109,7 @@ def _shape(
     swing = 2.2 if speed > STANDING_MPS else 1.6  # from standstill the wheel turns further
     if full - begin < max(4.0, swing * abs(left_m)) and abs(left_m) > 0.8:
         return None
-    back = block.high_m + CLEAR_BEHIND_M + REAR_M
+    back = block.high_m + (ONCOMING_BEHIND_M if oncoming else CLEAR_BEHIND_M) + REAR_M
     end = back + max(10.0, 1.5 * speed)
     latest = block.next_m - NOSE_M - FRONT_M
     if latest < end:  # steeper back, where the next one leaves no more room

@@ -6,7 +6,7 @@ every recorded step.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from drive.contracts import DT_S, EGO_MKZ, F32, F64, I32, STEPS, AgentKind
 from drive.geometry.boxes import corners
 from drive.geometry.commands import classify
 from drive.geometry.se2 import to_local, wrap
-from sim.predict import boxes_ahead
+from sim.dash import LEAST, WIDE, Berth, first_touch_s
+from sim.predict import FINE_TIMES_S, TIMES_S, boxes_ahead
 from sim.situation import NO_LIGHT, RED, YELLOW, Situation
 
 WHEELBASE_M = 2.9
@@ -23,7 +24,7 @@ FRONT_M = EGO_MKZ.centre_from_axle_m + EGO_MKZ.length_m / 2
 REAR_M = EGO_MKZ.length_m / 2 - EGO_MKZ.centre_from_axle_m
 MAX_STEER_RAD = 0.6
 ACCEL_MPS2 = 1.8
-BRISK_MPS2 = 3.2
+BRISK_MPS2, BRISK_CURVE = 4.2, 1.2
 BRAKE_MPS2 = 1.9
 HARDEST_MPS2 = 6.0
 STANDSTILL_GAP_M = 2.5
@@ -33,16 +34,29 @@ LOOK_AHEAD_M = 60
 CORRIDOR_M = EGO_MKZ.width_m / 2 + 0.25
 WALKER_EXTRA_M = 0.45
 FAR_M = 60.0
+ONCOMING_MPS = 1.0
+STILL_MPS = 0.1
+DASH_M, DASH_MPS = 4.0, 3.0  # a run that is shorter or ends slower may end in the way of others
+FOLLOWS_M = 1.2  # so little beside the ego's line, somebody is in its lane: behind it or ahead of it
 BOLD_M = 9.0  # so near to the place where ways meet, it may go
 OTHERS_BRAKE_MPS2 = 3.0
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Something the front bumper must stay behind: arc length of its near end, speed along the route."""
+    """Something the front bumper must stay behind.
+
+    Attributes:
+        s_m: Arc length of its near end.
+        speed_mps: Speed along the route.
+        walker: Somebody on foot.
+        oncoming: It comes towards the ego.
+    """
 
     s_m: float
     speed_mps: float
+    walker: bool = False
+    oncoming: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,13 +78,63 @@ def plan_expert(scene: Situation) -> ExpertPlan:
     """Plan from the current state; a pure function of the scene."""
     leads = on_path(scene)
     crossing = conflicts(scene, leads)
-    obstacles = leads + crossing + red_lights(scene) + held(scene)
+    stops = red_lights(scene) + held(scene)
+    mine = [o for o in leads if not o.oncoming]
+    if scene.brisk and len(mine) < len(leads) and touches_s(scene, mine + stops + crossing) == math.inf:
+        leads = mine  # on the other lane: who comes there will have passed, or the ego will be back
+    obstacles = leads + stops + crossing
+    if scene.choosy:
+        scene, obstacles = _chosen(scene, leads + stops, crossing)
     pose_world, _ = rollout(scene, obstacles)
     pose_ego = to_local(pose_world, scene.ego.pose_world).astype(np.float32)
     nose = scene.s_m + FRONT_M
     gap = min((o.s_m - nose for o in leads), default=math.inf)
     command = classify(pose_ego, scene.ego.speed_mps, gap)
     return ExpertPlan(pose_ego, command, _aux(scene, gap))
+
+
+def _chosen(
+    scene: Situation, fixed: list[Obstacle], crossing: list[Obstacle]
+) -> tuple[Situation, list[Obstacle]]:
+    """Which scene and obstacles to drive by: to give way, to dash, or to stop where the ego is."""
+    walkers = [o for o in crossing if o.walker]
+    usual, dash = (scene, fixed + crossing), (brisk(scene), fixed + walkers)
+    if scene.eager and len(walkers) < len(crossing) and may_dash(*dash):
+        return dash
+    soon = touches_s(*usual, LEAST)
+    if soon == math.inf or (scene.ego.speed_mps < STILL_MPS and not _starts(*usual)):
+        return usual
+    stop = (scene, [*fixed, Obstacle(scene.s_m + FRONT_M, 0.0)])
+    touched = [(touches_s(*stop, LEAST), stop), (touches_s(*dash, LEAST), dash)]
+    later, best = max(touched, key=lambda pair: pair[0])
+    return best if later > soon + 0.1 else usual
+
+
+def _starts(scene: Situation, obstacles: list[Obstacle]) -> bool:
+    return float(rollout(scene, obstacles)[1][-1]) > 0.3
+
+
+def brisk(scene: Situation) -> Situation:
+    """The scene for somebody in a hurry: harder acceleration, faster curves."""
+    route = scene.route
+    speed = np.minimum(route.limit_mps, BRISK_CURVE * route.speed_mps)
+    return replace(scene, brisk=True, route=replace(route, speed_mps=speed))
+
+
+def may_dash(scene: Situation, fixed: list[Obstacle]) -> bool:
+    """Does a start behind `fixed` alone meet nobody, and not end in the way of others?"""
+    _, travelled = rollout(scene, fixed)
+    if travelled[-1] < DASH_M or travelled[-1] - travelled[-2] < DASH_MPS * DT_S:
+        return False
+    return touches_s(scene, fixed) == math.inf
+
+
+def touches_s(scene: Situation, obstacles: list[Obstacle], berth: Berth = WIDE) -> float:
+    """When the ego behind `obstacles` touches one of those who are not in its lane; inf if it does not."""
+    poses, _ = rollout(scene, obstacles)
+    here = to_local(scene.agents.pose_world, scene.ego.pose_world)
+    lane = (np.abs(here[:, 1]) < FOLLOWS_M) & (np.abs(here[:, 2]) < 0.5)
+    return first_touch_s(poses, scene.agents, lane & ((here[:, 0] < -REAR_M) | (here[:, 0] > 0)), berth)
 
 
 def _aux(scene: Situation, gap_m: float) -> F32:
@@ -134,14 +198,14 @@ def on_path(scene: Situation) -> list[Obstacle]:
         speed = float(agents.speed_mps[i]) * math.cos(agents.pose_world[i, 2] - heading)
         if agents.kind[i] == AgentKind.PEDESTRIAN:
             speed = 0.0
-        found.append(Obstacle(float(s_low[i]), max(0.0, speed)))
+        found.append(Obstacle(float(s_low[i]), max(0.0, speed), oncoming=speed < -ONCOMING_MPS))
     return found
 
 
 def conflicts(scene: Situation, leads: list[Obstacle]) -> list[Obstacle]:
     """Predicted boxes that meet the ego's corridor when the ego would be there."""
     agents = scene.agents
-    boxes, rows = boxes_ahead(agents)
+    boxes, rows = boxes_ahead(agents, FINE_TIMES_S if scene.choosy else TIMES_S)
     if not len(boxes):
         return []
     who = rows[:, 0].astype(int)
@@ -192,7 +256,7 @@ def _yield_to(
         return None
     if arrive > t_s.max() + margin or leave < t_s.min() - margin:
         return None
-    return Obstacle(float(s_low.min()) - 0.5, 0.0)
+    return Obstacle(float(s_low.min()) - 0.5, 0.0, scene.agents.kind[agent] == AgentKind.PEDESTRIAN)
 
 
 def _can_brake(scene: Situation, agent: int, meets: F64, speed_mps: float) -> bool:

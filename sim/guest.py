@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import carla
 
 from drive.contracts import F32, F64, U8, Policy
-from sim.control import Tracker
-from sim.expert import plan_expert
+from sim.control import MOST_MPS2, Tracker
+from sim.expert import BRISK_MPS2, plan_expert
 from sim.ground_truth import RoadUsers, ego_state, vehicle_gains
 from sim.lights import RouteLights
 from sim.navigator import Navigator, room_of
@@ -52,7 +52,8 @@ class Guest:
     ) -> None:
         self._world, self._ego, self._route, self._policy, self._seed = world, ego, route, policy, seed
         self._models = {mount.name: camera_model(mount) for mount in cameras}
-        self._tracker = Tracker(vehicle_gains(ego))
+        most = BRISK_MPS2 if policy is None else MOST_MPS2
+        self._tracker = Tracker(vehicle_gains(ego), most)
         self._others = RoadUsers(world.get_map())
         self._others.see_m = SEE_M
         self._lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), route)

@@ -46,7 +46,7 @@ BESIDE_M = 2.0
 JOIN_MPS = 2.2
 SIREN_M = 45.0
 STOP_BEFORE_M = 1.0
-PATIENCE_S, BOLD_S = 3.0, 5.0
+EAGER_AFTER_S, BOLD_AFTER_S, SOON_S = 0.6, 20.0, 5.0
 
 
 class Navigator:
@@ -65,7 +65,7 @@ class Navigator:
         self._moved_s = 0.0
         self._behind_s = BEHIND_S
         self._standing_since: float | None = None
-        self._bold_until = -1.0
+        self._eager_until = self._bold_until = -1.0
 
     def view(self, scene: Situation) -> Situation:
         """The scene with the route as it should be driven now, and where to wait."""
@@ -80,13 +80,13 @@ class Navigator:
         wait = self._plan(scene, beside)
         if wait is not None:
             holds.append(wait)
-        bold = self._bold(scene)
+        eager, bold = self._stands(scene)
         brisk = bold or (self.detour is not None and self.detour.oncoming)
         shown = scene if self.detour is None else bent(scene, self.detour)
-        return replace(shown, holds=(*scene.holds, *holds), bold=bold, brisk=brisk)
+        return replace(shown, holds=(*scene.holds, *holds), choosy=True, eager=eager, bold=bold, brisk=brisk)
 
-    def _bold(self, scene: Situation) -> bool:
-        """After PATIENCE_S of standing (not at a light) for BOLD_S."""
+    def _stands(self, scene: Situation) -> tuple[bool, bool]:
+        """Eager and bold: for SOON_S after so long a stand that was not at a light."""
         red = any(
             light in (RED, YELLOW) and -2.0 < stop.s_m - scene.s_m - FRONT_M < 12.0
             for stop, light in zip(scene.stops, scene.lights, strict=True)
@@ -95,9 +95,13 @@ class Navigator:
             self._standing_since = None
         elif self._standing_since is None:
             self._standing_since = scene.t_s
-        if self._standing_since is not None and scene.t_s - self._standing_since > PATIENCE_S:
-            self._bold_until = scene.t_s + BOLD_S
-        return scene.t_s < self._bold_until
+        if self._standing_since is not None:
+            stood = scene.t_s - self._standing_since
+            if stood > EAGER_AFTER_S:
+                self._eager_until = scene.t_s + SOON_S
+            if stood > BOLD_AFTER_S:
+                self._bold_until = scene.t_s + SOON_S
+        return scene.t_s < self._eager_until, scene.t_s < self._bold_until
 
     def _lose_patience(self, scene: Situation) -> None:
         """The longer the ego has stood, the shorter a gap will do: those behind it brake."""

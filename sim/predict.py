@@ -9,7 +9,7 @@ from drive.contracts import F64, AgentKind
 from sim.frames import location, waypoint_pose, wrap_angle
 from sim.situation import Agents
 
-TIMES_S = np.arange(1, 11) * 0.4
+TIMES_S, FINE_TIMES_S = np.arange(1, 11) * 0.4, np.arange(1, 21) * 0.2
 STEP_M = 2.0
 MAX_PATHS = 3
 OFF_LANE_M = 2.5
@@ -52,8 +52,13 @@ def lane_paths(carla_map: carla.Map, pose_world: F64, z_m: float, reach_m: float
     return tuple(np.array([start, *poses]) for _, poses in open_paths if poses)
 
 
-def boxes_ahead(agents: Agents) -> tuple[F64, F64]:
-    """Boxes that agents may occupy at TIMES_S.
+def boxes_ahead(agents: Agents, times_s: F64 = TIMES_S, rising: bool = True) -> tuple[F64, F64]:
+    """Boxes that agents may occupy.
+
+    Args:
+        agents: Everybody; those that stand are left out.
+        times_s: (T,), when.
+        rising: Count with vehicles getting faster, too; else with their present speed alone.
 
     Returns:
         boxes: float64 (B, 3), poses of box centres.
@@ -65,25 +70,23 @@ def boxes_ahead(agents: Agents) -> tuple[F64, F64]:
         speed = float(agents.speed_mps[i])
         if abs(speed) < 0.3:
             continue
-        rising = agents.kind[i] != AgentKind.PEDESTRIAN
-        top = max(speed, TOP_SPEED_MPS)
-        reached = [speed * TIMES_S]
-        if rising:
-            reached.append(_rising(speed, top))
+        reached = [speed * times_s]
+        if rising and agents.kind[i] != AgentKind.PEDESTRIAN:
+            reached.append(_rising(speed, max(speed, TOP_SPEED_MPS), times_s))
         paths = agents.paths[i] if agents.paths else ()
         for number, path in enumerate(paths or (_straight(agents.pose_world[i], reached[-1].max()),)):
             for distance in reached:
                 boxes.append(_along(path, distance))
-                rows.append(np.stack([np.full(len(TIMES_S), i), TIMES_S, np.full(len(TIMES_S), number)], -1))
+                rows.append(np.stack([np.full(len(times_s), i), times_s, np.full(len(times_s), number)], -1))
     if not boxes:
         return np.zeros((0, 3)), np.zeros((0, 3))
     return np.concatenate(boxes), np.concatenate(rows)
 
 
-def _rising(speed: float, top: float) -> F64:
+def _rising(speed: float, top: float, times_s: F64) -> F64:
     until = (top - speed) / RISE_MPS2
-    t = np.minimum(TIMES_S, until)
-    reached: F64 = speed * t + 0.5 * RISE_MPS2 * t**2 + top * np.maximum(TIMES_S - until, 0)
+    t = np.minimum(times_s, until)
+    reached: F64 = speed * t + 0.5 * RISE_MPS2 * t**2 + top * np.maximum(times_s - until, 0)
     return reached
 
 

@@ -62,6 +62,8 @@ class Situation:
         lights: State per stop line: RED, YELLOW, GREEN or NO_LIGHT.
         holds: Arc lengths that the expert's front bumper must not pass now (stop signs, waiting for a gap).
         emergency: Ids of agents that are emergency vehicles.
+        choosy: The expert weighs its plan against a dash and a stop.
+        eager: The expert has stood: it starts briskly as soon as nobody has to brake for it.
         bold: The expert has waited long: it goes as soon as the others can still brake for it.
         brisk: It accelerates harder than usual.
     """
@@ -76,5 +78,7 @@ class Situation:
     lights: tuple[int, ...]
     holds: tuple[float, ...] = ()
     emergency: frozenset[int] = frozenset()
+    choosy: bool = False
+    eager: bool = False
     bold: bool = False
     brisk: bool = False
