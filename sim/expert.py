@@ -84,7 +84,7 @@ def plan_expert(scene: Situation) -> ExpertPlan:
         leads = mine  # on the other lane: who comes there will have passed, or the ego will be back
     obstacles = leads + stops + crossing
     if scene.choosy:
-        scene, obstacles = _chosen(scene, leads + stops, crossing)
+        scene, obstacles = _chosen(scene, leads + stops, before_lines(scene, crossing))
     pose_world, _ = rollout(scene, obstacles)
     pose_ego = to_local(pose_world, scene.ego.pose_world).astype(np.float32)
     nose = scene.s_m + FRONT_M
@@ -280,6 +280,22 @@ def red_lights(scene: Situation) -> list[Obstacle]:
             continue
         found.append(Obstacle(max(stop.s_m - 0.8 + STANDSTILL_GAP_M, nose + 0.25), 0.0))
     return found
+
+
+def before_lines(scene: Situation, crossing: list[Obstacle]) -> list[Obstacle]:
+    """Gives way before a signalled stop line where giving way behind it would leave the tail on it.
+
+    The light may turn red meanwhile, and a tail that crosses the line then has run it.
+    """
+    nose, length = scene.s_m + FRONT_M, FRONT_M + REAR_M
+    lines = [stop.s_m for stop in scene.stops if stop.s_m > nose - 0.5]
+    moved = []
+    for o in crossing:
+        tail = o.s_m - STANDSTILL_GAP_M - length
+        line = min((s for s in lines if tail < s + 0.5 and s < o.s_m), default=None)
+        early = None if line is None else max(line - 0.8 + STANDSTILL_GAP_M, nose + 0.25)
+        moved.append(o if early is None or o.walker else replace(o, s_m=min(o.s_m, early)))
+    return moved
 
 
 def held(scene: Situation) -> list[Obstacle]:

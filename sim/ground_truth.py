@@ -10,7 +10,7 @@ import numpy as np
 from drive.contracts import F64, AgentKind
 from sim.control import VehicleGains
 from sim.frames import axle_from_centre, pose_from_carla
-from sim.predict import lane_paths
+from sim.predict import Ways
 from sim.routes import Route
 from sim.situation import Agents, EgoState
 from sim.traffic import is_emergency, kind_of
@@ -51,7 +51,7 @@ class RoadUsers:
     """
 
     def __init__(self, town: carla.Map) -> None:
-        self._town = town
+        self._ways = Ways(town)
         self.see_m = SEE_AGENTS_M
         self._known: dict[int, tuple[AgentKind, tuple[float, float]] | None] = {}
         self._ids: list[int] = []
@@ -139,5 +139,6 @@ class RoadUsers:
             if agents.kind[i] == AgentKind.PEDESTRIAN or speed < 0.3 or not near:
                 paths.append(())
             else:
-                paths.append(lane_paths(self._town, pose, heights[i], 10.0 + 4.0 * max(speed, 5.0)))
+                reach = 10.0 + 4.0 * max(speed, 5.0)
+                paths.append(self._ways.of(int(agents.ids[i]), pose, heights[i], reach))
         return tuple(paths)

@@ -12,44 +12,93 @@ from sim.situation import Agents
 TIMES_S, FINE_TIMES_S = np.arange(1, 11) * 0.4, np.arange(1, 21) * 0.2
 STEP_M = 2.0
 MAX_PATHS = 3
+MOST_KEPT = 400  # vehicles come and go
 OFF_LANE_M = 2.5
+ON_WAY_M, ON_WAY_RAD = 1.0, 0.4
 RISE_MPS2 = 1.5
 TOP_SPEED_MPS = 11.0
 
+Way = tuple[carla.Waypoint, list[tuple[float, float, float]]]  # where it ends, poses STEP_M apart
 
-def lane_paths(carla_map: carla.Map, pose_world: F64, z_m: float, reach_m: float) -> tuple[F64, ...]:
-    """Lane paths that a vehicle may follow, up to MAX_PATHS branches.
+
+class Ways:
+    """Lane paths that vehicles may follow, up to MAX_PATHS branches each.
+
+    A vehicle keeps the paths that it was seen to be on, since inside a junction the nearest lane need not be
+    the one that it drives along.
 
     Args:
-        carla_map: Map of the town.
-        pose_world: (3,) box centre.
-        z_m: Height, tells bridges from the roads below.
-        reach_m: How far to look ahead.
-
-    Returns:
-        Paths (P, 3) that start at the vehicle; empty if it is not on a lane or drives against it.
+        town: Map of the town.
     """
-    here = carla_map.get_waypoint(location(pose_world[0], pose_world[1], z_m), True, carla.LaneType.Driving)
-    if here is None:
-        return ()
-    lane = waypoint_pose(here)
-    if math.hypot(lane[0] - pose_world[0], lane[1] - pose_world[1]) > OFF_LANE_M:
-        return ()
-    if abs(wrap_angle(lane[2] - pose_world[2])) > 1.0:
-        return ()
-    open_paths: list[tuple[carla.Waypoint, list[tuple[float, float, float]]]] = [(here, [])]
-    for _ in range(int(reach_m / STEP_M) + 1):
-        grown = []
-        for tip, poses in open_paths:
-            choices = tip.next(STEP_M)
+
+    def __init__(self, town: carla.Map) -> None:
+        self._town = town
+        self._kept: dict[int, list[Way]] = {}
+
+    def of(self, vehicle: int, pose_world: F64, z_m: float, reach_m: float) -> tuple[F64, ...]:
+        """Paths of one vehicle.
+
+        Args:
+            vehicle: Its id.
+            pose_world: (3,) box centre.
+            z_m: Height, tells bridges from the roads below.
+            reach_m: How far to look ahead.
+
+        Returns:
+            Paths (P, 3) that start at the vehicle; empty if it is not on a lane or drives against it.
+        """
+        if len(self._kept) > MOST_KEPT:
+            self._kept.clear()
+        kept = [_rest(way, pose_world) for way in self._kept.get(vehicle, [])]
+        ways = [way for way in kept if way is not None] or self._begin(pose_world, z_m)
+        self._kept[vehicle] = _grown(ways, int(reach_m / STEP_M) + 1)
+        start = tuple(float(v) for v in pose_world)
+        return tuple(np.array([start, *poses]) for _, poses in self._kept[vehicle] if poses)
+
+    def _begin(self, pose_world: F64, z_m: float) -> list[Way]:
+        place = location(pose_world[0], pose_world[1], z_m)
+        here = self._town.get_waypoint(place, True, carla.LaneType.Driving)
+        if here is None:
+            return []
+        lane = waypoint_pose(here)
+        if math.hypot(lane[0] - pose_world[0], lane[1] - pose_world[1]) > OFF_LANE_M:
+            return []
+        return [] if abs(wrap_angle(lane[2] - pose_world[2])) > 1.0 else [(here, [])]
+
+
+def _grown(ways: list[Way], steps: int) -> list[Way]:
+    """Ways of so many steps, branching where the lanes do."""
+    while any(len(poses) < steps for _, poses in ways):
+        grown: list[Way] = []
+        for tip, poses in ways:
+            choices = tip.next(STEP_M) if len(poses) < steps else []
             if not choices:
                 grown.append((tip, poses))
                 continue
-            room = max(1, MAX_PATHS - len(open_paths) + 1)
+            room = max(1, MAX_PATHS - len(ways) + 1)
             grown += [(after, [*poses, waypoint_pose(after)]) for after in choices[:room]]
-        open_paths = grown[:MAX_PATHS]
-    start = tuple(float(v) for v in pose_world)
-    return tuple(np.array([start, *poses]) for _, poses in open_paths if poses)
+        if sum(len(poses) for _, poses in grown) == sum(len(poses) for _, poses in ways):
+            break  # all of them end here
+        ways = grown[:MAX_PATHS]
+    return ways
+
+
+def _rest(way: Way, pose_world: F64) -> Way | None:
+    """What of a way lies ahead of a vehicle; None if it is not on it."""
+    tip, poses = way
+    if len(poses) < 2:
+        return None
+    line = np.array(poses)
+    along = (pose_world[0] - line[:, 0]) * np.cos(line[:, 2]) + (pose_world[1] - line[:, 1]) * np.sin(
+        line[:, 2]
+    )
+    apart = np.hypot(line[:, 0] - pose_world[0], line[:, 1] - pose_world[1])
+    near = int(apart.argmin())
+    across = math.sqrt(max(0.0, float(apart[near] ** 2 - along[near] ** 2)))
+    turned = abs(wrap_angle(float(line[near, 2]) - float(pose_world[2])))
+    if abs(along[near]) > 2 * STEP_M or across > ON_WAY_M or turned > ON_WAY_RAD:
+        return None
+    return tip, poses[near + (1 if along[near] > -STEP_M / 2 else 0) :]
 
 
 def boxes_ahead(agents: Agents, times_s: F64 = TIMES_S, rising: bool = True) -> tuple[F64, F64]:

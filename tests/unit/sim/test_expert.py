@@ -127,3 +127,14 @@ def test_after_a_long_wait_a_shorter_gap_in_crossing_traffic_will_do() -> None:
     assert goes > 8.0
     crawling = scene_of(0.0, [(AgentKind.CAR, 28.0, -4.0, np.pi / 2, 2.0, 4.5, 2.0)], at_m=20.0)
     assert plan_expert(replace(crawling, bold=True)).pose_ego[24, 0] < 3.2
+
+
+@pytest.mark.parametrize(("line", "short"), [(40.0, True), (22.0, False)])
+def test_it_gives_way_before_a_signalled_line_rather_than_on_it(line: float, short: bool) -> None:
+    """With its tail on the line when the light turns red, it would have run it."""
+    crossing = [car(46.0, -4.0 - 14.0 * k, math.pi / 2, 4.0) for k in range(4)]
+    scene = replace(scene_of(6.0, crossing, at_m=24.0, lights=[(line, GREEN)]), choosy=True)
+    plan = plan_expert(scene).pose_ego
+    nose = 24.0 + FRONT_M + plan[-1, 0]
+    assert (nose < line) == short
+    assert nose < 46.0 - 1.0
