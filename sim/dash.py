@@ -35,10 +35,15 @@ class Berth:
 
 
 WIDE = Berth()
+BEGUN = Berth(
+    side_m=0.2, walker_m=0.6, ahead_m=0.5, later_mps=0.1, closing_s=0.6
+)  # a run is not given up lightly
 LEAST = Berth(side_m=0.1, walker_m=0.3, ahead_m=0.4, later_mps=0.0, closing_s=0.0, until_s=2.6)
 
 
-def first_touch_s(poses: F64, agents: Agents, ignored: Bool, berth: Berth = WIDE) -> float:
+def first_touch_s(
+    poses: F64, agents: Agents, ignored: Bool, berth: Berth = WIDE, late_s: float = 0.0
+) -> float:
     """When the ego meets the first of the others; inf if it meets nobody.
 
     Args:
@@ -46,11 +51,12 @@ def first_touch_s(poses: F64, agents: Agents, ignored: Bool, berth: Berth = WIDE
         agents: Everybody; those that stand are left to the car-following model.
         ignored: bool (A,), agents that do not count.
         berth: Room to keep.
+        late_s: So much later than planned the ego will be everywhere.
     """
-    boxes, rows = boxes_ahead(agents, FINE_TIMES_S, rising=False)
+    boxes, rows = boxes_ahead(agents, FINE_TIMES_S + late_s, rising=False)
     if not len(boxes):
         return math.inf
-    who, t_s = rows[:, 0].astype(int), rows[:, 1]
+    who, t_s = rows[:, 0].astype(int), rows[:, 1] - late_s
     step = np.clip(np.round(t_s / DT_S).astype(int) - 1, 0, len(poses) - 1)
     ego = centre_pose(poses, EGO_MKZ.centre_from_axle_m)[step]
     walker = agents.kind[who] == AgentKind.PEDESTRIAN

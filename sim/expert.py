@@ -15,7 +15,7 @@ from drive.contracts import DT_S, EGO_MKZ, F32, F64, I32, STEPS, AgentKind
 from drive.geometry.boxes import corners
 from drive.geometry.commands import classify
 from drive.geometry.se2 import to_local, wrap
-from sim.dash import LEAST, WIDE, Berth, first_touch_s
+from sim.dash import BEGUN, LEAST, WIDE, Berth, first_touch_s
 from sim.predict import FINE_TIMES_S, TIMES_S, boxes_ahead
 from sim.situation import NO_LIGHT, RED, YELLOW, Situation
 
@@ -36,6 +36,7 @@ WALKER_EXTRA_M = 0.45
 FAR_M = 60.0
 ONCOMING_MPS = 1.0
 STILL_MPS = 0.1
+BEGUN_MPS, START_S = 0.5, 0.25  # from standstill the wheels turn later than the plan says
 DASH_M, DASH_MPS = 4.0, 3.0  # a run that is shorter or ends slower may end in the way of others
 FOLLOWS_M = 1.2  # so little beside the ego's line, somebody is in its lane: behind it or ahead of it
 BOLD_M = 9.0  # so near to the place where ways meet, it may go
@@ -126,15 +127,18 @@ def may_dash(scene: Situation, fixed: list[Obstacle]) -> bool:
     _, travelled = rollout(scene, fixed)
     if travelled[-1] < DASH_M or travelled[-1] - travelled[-2] < DASH_MPS * DT_S:
         return False
-    return touches_s(scene, fixed) == math.inf
+    begun = scene.ego.speed_mps > BEGUN_MPS
+    berth = BEGUN if begun or scene.bold else WIDE
+    return touches_s(scene, fixed, berth, 0.0 if begun else START_S) == math.inf
 
 
-def touches_s(scene: Situation, obstacles: list[Obstacle], berth: Berth = WIDE) -> float:
+def touches_s(scene: Situation, obstacles: list[Obstacle], berth: Berth = WIDE, late_s: float = 0.0) -> float:
     """When the ego behind `obstacles` touches one of those who are not in its lane; inf if it does not."""
     poses, _ = rollout(scene, obstacles)
     here = to_local(scene.agents.pose_world, scene.ego.pose_world)
     lane = (np.abs(here[:, 1]) < FOLLOWS_M) & (np.abs(here[:, 2]) < 0.5)
-    return first_touch_s(poses, scene.agents, lane & ((here[:, 0] < -REAR_M) | (here[:, 0] > 0)), berth)
+    ignored = lane & ((here[:, 0] < -REAR_M) | (here[:, 0] > 0))
+    return first_touch_s(poses, scene.agents, ignored, berth, late_s)
 
 
 def _aux(scene: Situation, gap_m: float) -> F32:
