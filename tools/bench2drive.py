@@ -12,15 +12,19 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 EVALUATOR = "leaderboard/leaderboard/leaderboard_evaluator.py"
-# Their route parser calls Element.getchildren, gone since Python 3.9: the element in pure Python can be given
-# it; its items() is no list, as that of the one in C is.
+# Their route parser calls Element.getchildren, gone since Python 3.9. The element in C cannot be given it, a
+# subclass can; with the element in Python, they read a large town's map for twice as long, for every route.
 SHIM = """
 import runpy, sys
-sys.modules["_elementtree"] = None
 import xml.etree.ElementTree as tree
-del sys.modules["_elementtree"]
-tree.Element.getchildren = lambda element: list(element)
-tree.Element.items = lambda element: list(element.attrib.items())
+class Element(tree.Element):
+    def getchildren(self):
+        return list(self)
+def builder(element_factory=None, made=tree.TreeBuilder, **options):
+    return made(element_factory=element_factory or Element, **options)
+def parser(*, target=None, encoding=None, made=tree.XMLParser):
+    return made(target=target or builder(), encoding=encoding)
+tree.Element, tree.TreeBuilder, tree.XMLParser = Element, builder, parser
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

@@ -1,4 +1,4 @@
-"""However the tool is ended, no evaluator is left behind: it would knock at the next one's server."""
+"""The XML elements that the evaluator is given, and that it ends with the tool."""
 
 import signal
 import subprocess
@@ -36,3 +36,32 @@ def test_ending_the_tool_ends_the_evaluator(tmp_path: Path, number: signal.Signa
         tool.send_signal(number)
         tool.wait(20)
     assert not evaluator.is_running() or evaluator.status() == psutil.STATUS_ZOMBIE
+
+
+READER = """
+import sys
+from xml.etree import ElementTree
+roots = [ElementTree.parse(sys.argv[1]).getroot(), ElementTree.fromstring(open(sys.argv[1]).read())]
+for root in roots:
+    (route,) = root.getchildren()
+    names = [element.tag for element in route.getchildren()]
+    assert names == ["waypoints", "weather"] and root.find("route/waypoints").getchildren() == [], names
+    assert route.items() == [("id", "7"), ("town", "Town12")], route.items()
+    assert [element.tag for element in root.iter("weather")] == ["weather"]
+ElementTree.SubElement(roots[0], "records").set("n", "1")
+made = ElementTree.Element("a", {"b": "c"}, d="e")
+made.append(roots[0])
+assert made.getchildren() == [roots[0]] and made.attrib == {"b": "c", "d": "e"}
+print(ElementTree.tostring(made).decode())
+"""
+
+
+def test_elements_have_the_method_that_python_dropped_however_they_are_made(tmp_path: Path) -> None:
+    reader, routes = tmp_path / "reader.py", tmp_path / "routes.xml"
+    reader.write_text(READER)
+    routes.write_text('<routes><route id="7" town="Town12"><waypoints/><weather/></route></routes>')
+    command = [sys.executable, "-c", bench2drive.SHIM, str(reader), str(routes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.startswith('<a b="c" d="e"><routes>')
+    assert '<records n="1" />' in done.stdout
