@@ -6,22 +6,21 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from multiprocessing import connection, get_context
+from multiprocessing import connection
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Literal
 
-from drive.contracts import Policy, UserError
+from drive.contracts import UserError
 from drive.progress import Progress
 from sim.results import SIMULATION_CRASHED, ResultsFile, failure_record
-from sim.worker import Task, work
+from sim.worker import Process, Task
 
-PolicyFactory = Callable[[], Policy]
+Launch = Callable[[], tuple[Process, Connection]]
 ATTEMPTS = 3
 IDENTICAL_CRASHES = 3
 SLOT_FAILURES = 3
 GRACE_S = 90.0
+BACK_OFF_S, LONGEST_BACK_OFF_S = 1.0, 30.0
 
 
 @dataclass
@@ -34,7 +33,7 @@ class _Slot:
 
 @dataclass
 class _Worker:
-    process: SpawnProcess
+    process: Process
     pipe: Connection
     slot: _Slot
     task: Task | None = None
@@ -44,10 +43,11 @@ class _Worker:
 class Fleet:
     """Drives tasks in worker processes, one per slot.
 
-    A task is tried ATTEMPTS times; a foreign server that fails SLOT_FAILURES times in a row is left out.
+    A task is tried ATTEMPTS times, with a pause before each further try that doubles while its place goes on
+    failing; a foreign server that fails SLOT_FAILURES times in a row is left out.
 
     Args:
-        policy: Picklable factory of the driver, built once per worker, or "expert".
+        launch: Starts a worker.
         servers: Per worker the foreign server it drives on, or None for servers of its own.
         tasks: What to drive; taken from the left.
         results: Gets a record per task.
@@ -57,16 +57,15 @@ class Fleet:
 
     def __init__(
         self,
-        policy: PolicyFactory | Literal["expert"],
+        launch: Launch,
         servers: Sequence[str | None],
         tasks: deque[Task],
         results: ResultsFile,
         bar: Progress,
         log_file: Path,
     ) -> None:
-        self._policy, self._tasks, self._results, self._bar = policy, tasks, results, bar
+        self._launch, self._tasks, self._results, self._bar = launch, tasks, results, bar
         self._log_file = log_file
-        self._context = get_context("spawn")
         self._slots = [_Slot(server) for server in servers]
         self._attempts: Counter[int] = Counter()
         self._tried: defaultdict[int, set[str | None]] = defaultdict(set)
@@ -106,16 +105,13 @@ class Fleet:
         return None
 
     def _start(self, slot: _Slot, task: Task) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=work, args=(theirs, self._policy, self._log_file), daemon=True)
-        process.start()
-        theirs.close()
-        return self._assign(_Worker(process, ours, slot), task)
+        return self._assign(_Worker(*self._launch(), slot), task)
 
     def _assign(self, worker: _Worker, task: Task) -> _Worker:
-        worker.task = replace(task, carla=worker.slot.server)
+        pause_s = back_off_s(worker.slot.failures)
+        worker.task = replace(task, carla=worker.slot.server, pause_s=pause_s)
         self._attempts[worker.task.index] += 1
-        worker.deadline = time.monotonic() + worker.task.options.wall_limit_s + GRACE_S
+        worker.deadline = time.monotonic() + pause_s + worker.task.options.wall_limit_s + GRACE_S
         with suppress(BrokenPipeError):  # it has died: the next wait sees the end of its pipe
             worker.pipe.send(worker.task)
         return worker
@@ -139,27 +135,28 @@ class Fleet:
 
     def _receive(self, worker: _Worker) -> _Worker | None:
         try:
-            kind, payload = worker.pipe.recv()
+            answer = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
             worker.process.join(timeout=5)
             code = worker.process.exitcode
             return self._replace(worker, f"worker ended with exit code {code}, see {self._log_file}")
-        if kind == "user_error":
-            raise UserError(payload)
+        if answer.kind == "user_error":
+            raise UserError(answer.payload)
         assert worker.task is not None
-        if kind == "record":
+        if answer.kind == "record":
             self._crashes.clear()
             worker.slot.failures = 0
-            self._results.add(payload)
-            self._bar.advance(note=f"{payload['route_id']}: {payload['status']}")
+            self._results.add(answer.payload)
+            self._bar.advance(note=f"{answer.payload['route_id']}: {answer.payload['status']}")
         else:
-            self._failed(worker.slot, worker.task, payload)
-        if self._usable(worker.slot) and (task := self._next(worker.slot)) is not None:
+            self._failed(worker.slot, worker.task, answer.payload)
+        task = self._next(worker.slot) if self._usable(worker.slot) else None
+        if task is not None and not answer.worn:
             return self._assign(worker, task)
         with suppress(BrokenPipeError):
             worker.pipe.send(None)
         self._stop(worker, wait=True)
-        return None
+        return None if task is None else self._start(worker.slot, task)
 
     def _replace(self, worker: _Worker, reason: str) -> _Worker | None:
         worker.pipe.close()
@@ -203,3 +200,8 @@ class Fleet:
             worker.process.kill()
         worker.process.join(timeout=10)
         worker.pipe.close()
+
+
+def back_off_s(failures: int) -> float:
+    """Pause [s] before the next try at a place that has failed so often in a row."""
+    return min(LONGEST_BACK_OFF_S, BACK_OFF_S * 2 ** min(failures - 1, 30)) if failures > 0 else 0.0

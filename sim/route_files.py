@@ -18,7 +18,7 @@ Point = tuple[float, float, float]
 Value = str | float | tuple[float, ...]
 GAP_M, GAP_RATIO = 15.0, 5.0  # a hop longer than both this and so many times the usual one is a gap
 REPEAT_M = 0.01
-ROUTE_ID = re.compile(r"[\w.-]+")
+ROUTE_ID = re.compile(r"[\w.-]{1,100}")  # part of file names
 ROUTE_PARTS = ("waypoints", "waypoint", "scenarios", "weathers", "weather")
 WEATHER = (
     "cloudiness", "precipitation", "precipitation_deposits", "wind_intensity", "sun_azimuth_angle",
@@ -159,7 +159,7 @@ class _Reader:
     def route(self, element: Element, number: int) -> FileRoute:
         self._route = element.get("id") or f"number {number + 1}"
         if not ROUTE_ID.fullmatch(element.get("id") or ""):
-            self.problem(self._route, "unusable id", "letters, digits, '.', '-' and '_' are allowed")
+            self.problem(self._route, "unusable id", "up to 100 letters, digits, '.', '-', '_' are allowed")
         town = (element.get("town") or "").split("/")[-1]
         if not town:
             self.problem(self._route, "no town", "the attribute 'town' is missing")

@@ -4,21 +4,25 @@ import hashlib
 import json
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from filelock import FileLock, Timeout
+
 from drive.contracts import EvalResult, Policy, UserError
 from drive.progress import Progress
 from sim.episode import DriveOptions
 from sim.file_suites import prepare_pictures
-from sim.fleet import Fleet, PolicyFactory
+from sim.fleet import Fleet, Launch
 from sim.results import ResultsFile
 from sim.suites import Suite
-from sim.worker import Task, parse_address, parse_addresses
+from sim.worker import LocalWorkers, PolicyFactory, Task, parse_address, parse_addresses
 
+LOCK = ".lock"
 SLOWEST_MPS = 1.0  # of wall time; only routes of more than 900 m get more than the usual limit by it
 
 
@@ -29,6 +33,7 @@ def run_suite(
     *,
     carla: str | None = None,
     workers: int = 1,
+    cluster: str | None = None,
     record: bool = True,
     perturb: float = 0.0,
     dagger: bool = False,
@@ -43,6 +48,7 @@ def run_suite(
         carla: host:port of a running CARLA server, or several with commas between them; None starts an own
             light server per route.
         workers: Parallel drives; with `carla` one per server.
+        cluster: Ray cluster whose machines drive (`sim.cluster`); None: this one.
         record: Keep drive logs with camera images.
         perturb: Share of planning steps after which the ego is displaced (training data only).
         dagger: Let the expert take over when the policy is far off or stuck (training data only).
@@ -52,10 +58,10 @@ def run_suite(
         Scores over all planned routes; routes on which the simulator failed three times are "infrastructure".
 
     Raises:
-        UserError: Missing town, other version, foreign results in out_dir, a policy that cannot be built, or
-            three identical crashes.
+        UserError: Missing town, other version, foreign results in out_dir or another run that writes there, a
+            policy that cannot be built, no cluster, or three identical crashes.
     """
-    preflight(suite, carla)
+    preflight(suite, carla, cluster)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
     simulator = "light simulator" if carla is None else "CARLA"
     options = DriveOptions(record, perturb, dagger, _wall_limit_s(suite))
@@ -68,19 +74,67 @@ def run_suite(
         "perturb": perturb,
         "dagger": dagger,
     }
-    results = ResultsFile(out_dir / "results.json", suite, run)
-    todo = [(n, r) for n, r in enumerate(suite.routes) if r.route_id not in results.finished]
-    tasks = deque(Task(n, route, options, str(out_dir / "logs"), simulator, None, name) for n, route in todo)
-    servers = parse_addresses(carla) if carla is not None else (None,) * max(1, workers)
-    if tasks:
-        if carla is None and suite.note and (record or _looks(policy)):
-            prepare_pictures(suite)
-        already = len(suite.routes) - len(tasks)
-        with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes", already) as bar:
-            driver = policy if policy == "expert" else _Built(policy)
-            Fleet(driver, servers, tasks, results, bar, out_dir / "workers.log").run()
-    results.write()
+    with _alone_in(out_dir):
+        results = ResultsFile(out_dir / "results.json", suite, run)
+        todo = [(n, r) for n, r in enumerate(suite.routes) if r.route_id not in results.finished]
+        tasks = deque(
+            Task(n, route, options, str(out_dir / "logs"), simulator, None, name) for n, route in todo
+        )
+        servers = parse_addresses(carla) if carla is not None else (None,) * max(1, workers)
+        if tasks:
+            _drive_all(tasks, results, suite, policy, servers, cluster, name)
+        results.write()
     return results.result(versions())
+
+
+def _drive_all(
+    tasks: deque[Task],
+    results: ResultsFile,
+    suite: Suite,
+    policy: PolicyFactory | Literal["expert"],
+    servers: Sequence[str | None],
+    cluster: str | None,
+    name: str,
+) -> None:
+    """Drive the tasks here, or on the machines of a cluster."""
+    log_file = results.path.with_name("workers.log")
+    pictures = servers[0] is None and bool(suite.note) and (tasks[0].options.record or _looks(policy))
+    already = len(suite.routes) - len(tasks)
+
+    def drive(launch: Launch, places: int) -> None:
+        with Progress(f"{name[:24]} on {suite.name}", len(suite.routes), "routes", already) as bar:
+            Fleet(launch, servers[:places], tasks, results, bar, log_file).run()
+
+    if cluster is None:
+        if pictures:
+            prepare_pictures(suite)
+        drive(LocalWorkers(policy if policy == "expert" else _Built(policy), log_file), len(servers))
+        return
+    from sim import cluster as machines
+
+    driver = policy if policy == "expert" else _Built(machines.carried(policy))
+    wanted = min(len(servers), len(tasks))
+    with machines.cluster(cluster, wanted, driver, suite, pictures) as workers:
+        drive(workers, workers.places)
+
+
+@contextmanager
+def _alone_in(out_dir: Path) -> Iterator[None]:
+    """Let no second run write into the folder; the kernel lets go of it when this process ends."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out_dir / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"{out_dir}: another run writes there; wait for it or choose another --out") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        if not (out_dir / "results.json").exists():  # refused: leave no empty folder behind
+            with suppress(OSError):
+                (out_dir / LOCK).unlink()
+                out_dir.rmdir()
 
 
 def _looks(policy: PolicyFactory | Literal["expert"]) -> bool:
@@ -93,8 +147,12 @@ def _wall_limit_s(suite: Suite) -> float:
     return max(DriveOptions.wall_limit_s, longest_m / SLOWEST_MPS)
 
 
-def preflight(suite: Suite, carla: str | None) -> None:
+def preflight(suite: Suite, carla: str | None, cluster: str | None = None) -> None:
     """Check towns (and the server's version) before anything starts; UserError lists what is missing."""
+    if cluster is not None:
+        from sim.cluster import check_address
+
+        check_address(cluster)
     if carla is None:
         from sim.server.opendrive import available_towns
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from filelock import FileLock, Timeout
 
 from drive.contracts import UserError
@@ -23,6 +24,8 @@ BLOCKS = range(21000, 22000, BLOCK)
 TRAFFIC_OFFSET = 5
 READY = "serving "
 START_LIMIT_S = 180.0  # the largest towns take most of a minute on a busy machine
+MEMORY_LIMIT_GB = 8.0  # the largest town needs less than 3
+MEMORY_POLL_S = 2.0
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -74,16 +77,19 @@ def _is_free(port: int) -> bool:
 
 
 @contextmanager
-def own_server(town: str, port: int, command: tuple[str, ...] = ()) -> Iterator[int]:
+def own_server(
+    town: str, port: int, command: tuple[str, ...] = (), memory_gb: float = MEMORY_LIMIT_GB
+) -> Iterator[int]:
     """Run the light server for one town in its own process group; always killed at the end.
 
     Args:
         town: Town to serve.
         port: First port of a reserved block.
         command: Program to run instead of `python -m sim.server` (tests of supervision).
+        memory_gb: It is killed when it and its children hold more than this.
 
     Raises:
-        ServerDied: It ended or said nothing within START_LIMIT_S.
+        ServerDied: It ended or said nothing within START_LIMIT_S, or it was killed for its memory.
     """
     program = command or (sys.executable, "-m", "sim.server")
     process = subprocess.Popen(
@@ -95,14 +101,54 @@ def own_server(town: str, port: int, command: tuple[str, ...] = ()) -> Iterator[
         preexec_fn=die_with_parent,
     )
     output = _Output(process)
+    memory = _MemoryGuard(process.pid, memory_gb)
     try:
         output.wait_ready(time.monotonic() + START_LIMIT_S)
         yield port
+    except RuntimeError as error:  # what the client says of a server that is gone, and ServerDied
+        memory.close()
+        if memory.killed:
+            raise ServerDied(f"the simulator was ended: it held more than {memory_gb:g} GB") from error
+        raise
     finally:
+        memory.close()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         output.close()
+
+
+class _MemoryGuard:
+    """Kills a server, with its process group, that outgrows its limit."""
+
+    def __init__(self, pid: int, limit_gb: float) -> None:
+        self.killed = False
+        self._pid, self._limit = pid, limit_gb * 2**30
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="server memory", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            server = psutil.Process(self._pid)
+            while not self._stop.wait(MEMORY_POLL_S):
+                if _resident(server) > self._limit:
+                    self.killed = True
+                    os.killpg(self._pid, signal.SIGKILL)
+                    return
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+
+def _resident(process: psutil.Process) -> int:
+    """Bytes that a process and its children hold; what they share counts for each."""
+    total = int(process.memory_info().rss)
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            total += int(child.memory_info().rss)
+    return total
 
 
 class _Output:

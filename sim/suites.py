@@ -15,6 +15,7 @@ from sim.routes import RouteSpec
 
 FOLDER = Path(__file__).resolve().parent.parent / "configs" / "sim" / "suites"
 HELD_OUT_TOWNS = ("Town02", "Town10HD")
+MOST_DRIVES = 20_000
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 Crowd = Annotated[int, Bounds(0, 500)]
@@ -114,9 +115,17 @@ def take(suite: Suite, count: int) -> Suite:
 
 
 def repeat(suite: Suite, count: int) -> Suite:
-    """The suite `count` times over: all routes, then all of them again; UserError for less than once."""
+    """The suite `count` times over: all routes, then all of them again.
+
+    Raises:
+        UserError: Less than once, or more drives than one results file is made for.
+    """
     if count < 1:
         raise UserError(f"--repetitions must be at least 1, got {count}")
+    if count > 1 and count * len(suite.routes) > MOST_DRIVES:
+        raise UserError(
+            f"--repetitions {count}: {count * len(suite.routes)} drives; a run takes at most {MOST_DRIVES}"
+        )
     return replace(suite, routes=tuple(r.repeated(k) for k in range(count) for r in suite.routes))
 
 

@@ -1,6 +1,7 @@
 """One worker process: builds the policy once, then drives route after route, each on a fresh server.
 
-A fresh server and TrafficManager per route make a drive independent of what was driven before.
+A fresh server and TrafficManager per route make a drive independent of what was driven before. The worker
+itself is replaced after many routes, or when it has grown.
 """
 
 import os
@@ -9,12 +10,15 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from drive.contracts import Policy, UserError
+import psutil
+
+from drive.contracts import DriveLog, Policy, UserError
 from sim.episode import DriveOptions, DriveReport, drive_route
 from sim.results import AGENT_CRASHED, failure_record, record_of
 from sim.routes import RouteSpec
@@ -23,19 +27,94 @@ from sim.session import Address
 
 RESTART_S = 30.0
 POLL_S = 1.0
+ROUTES_PER_WORKER = 50
+WORKER_GROWTH_BYTES = 3 * 2**30
+PolicyFactory = Callable[[], Policy]
 
 
 @dataclass(frozen=True)
 class Task:
-    """One route to drive."""
+    """One route to drive.
+
+    Attributes:
+        index: Place in the suite.
+        spec: The route.
+        options: How it is driven.
+        log_root: Log store that gets the drive; None hands the log back with the answer.
+        simulator: "light simulator" or "CARLA".
+        carla: Foreign server HOST:PORT; None drives on a fresh server of our own.
+        driver: Name of the policy.
+        pause_s: Wait so long first: what failed just now is given time.
+    """
 
     index: int
     spec: RouteSpec
     options: DriveOptions
-    log_root: str
+    log_root: str | None
     simulator: str
     carla: str | None
     driver: str
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a task.
+
+    Attributes:
+        kind: "record"; "crash" of the simulator; or "user_error", which ends the run.
+        payload: The record, or the reason.
+        log: The drive, if the task asked for it.
+        worn: The worker has to be replaced before the next task.
+    """
+
+    kind: Literal["record", "crash", "user_error"]
+    payload: Any
+    log: DriveLog | None = None
+    worn: bool = False
+
+
+class Process(Protocol):
+    """What a fleet needs of the process behind a worker's pipe."""
+
+    @property
+    def exitcode(self) -> int | None:
+        """Exit code; None while it runs or if nobody knows."""
+
+    def is_alive(self) -> bool:
+        """Does it run?"""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+
+    def kill(self) -> None:
+        """End it now."""
+
+
+@dataclass(frozen=True)
+class LocalWorkers:
+    """Starts workers as processes on this machine.
+
+    Attributes:
+        policy: Picklable factory of the driver, built once per worker, or "expert".
+        log_file: Where workers and the client library write.
+        target: What the process runs; another one in tests of the fleet's book-keeping.
+    """
+
+    policy: PolicyFactory | Literal["expert"]
+    log_file: Path
+    target: "Callable[[Connection, Any, Path], None] | None" = None
+
+    def __call__(self) -> tuple[Process, Connection]:
+        """A new worker and our end of its pipe: takes Tasks, gives Answers, ends with None."""
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=self.target or work, args=(theirs, self.policy, self.log_file), daemon=True
+        )
+        process.start()
+        theirs.close()
+        return process, ours
 
 
 class PolicyFailed(Exception):
@@ -59,8 +138,8 @@ class _Guarded:
         return plans
 
 
-def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"], log_file: Path) -> None:
-    """Serve tasks from the pipe until None comes; answers ("record" | "crash" | "user_error", payload).
+def work(pipe: Connection, factory: PolicyFactory | Literal["expert"], log_file: Path) -> None:
+    """Serve Tasks from the pipe with Answers until None comes.
 
     The client library writes to stdout and stderr at will; that goes to `log_file`, as do crashes.
     """
@@ -74,22 +153,29 @@ def work(pipe: Connection, factory: Callable[[], Policy] | Literal["expert"], lo
     try:
         policy: Policy | None = None if factory == "expert" else _Guarded(factory())
     except UserError as error:
-        pipe.send(("user_error", str(error)))
+        pipe.send(Answer("user_error", str(error)))
         return
+    me, done = psutil.Process(), 0
+    limit = me.memory_info().rss + WORKER_GROWTH_BYTES
     while (task := pipe.recv()) is not None:
-        pipe.send(_answer(task, policy))
+        answer = _answer(task, policy)
+        done += 1
+        worn = done >= ROUTES_PER_WORKER or me.memory_info().rss > limit
+        pipe.send(replace(answer, worn=worn))
 
 
-def _answer(task: Task, policy: Policy | None) -> tuple[str, Any]:
+def _answer(task: Task, policy: Policy | None) -> Answer:
+    time.sleep(task.pause_s)
     print(f"--- {task.spec}", flush=True)
     try:
-        return "record", record_of(_drive(task, policy), task.index)
+        report = _drive(task, policy)
     except PolicyFailed as error:
-        return "record", failure_record(task.spec, task.index, AGENT_CRASHED, str(error))
+        return Answer("record", failure_record(task.spec, task.index, AGENT_CRASHED, str(error)))
     except UserError as error:
-        return "user_error", str(error)
+        return Answer("user_error", str(error))
     except (RuntimeError, TimeoutError, OSError) as error:  # carla reports every failure as RuntimeError
-        return "crash", f"{type(error).__name__}: {error}"
+        return Answer("crash", f"{type(error).__name__}: {error}")
+    return Answer("record", record_of(report, task.index), report.log if task.log_root is None else None)
 
 
 def _drive(task: Task, policy: Policy | None) -> DriveReport:
@@ -103,7 +189,7 @@ def _drive(task: Task, policy: Policy | None) -> DriveReport:
             await_server(host, theirs)
             address = Address(host, theirs, port + TRAFFIC_OFFSET, own=False)
         report = drive_route(address, task.spec, policy, task.options, task.driver, task.simulator)
-    if report.log is not None:
+    if report.log is not None and task.log_root is not None:
         from drive.logs import write_drive
 
         write_drive(Path(task.log_root), report.log)

@@ -1,13 +1,15 @@
-"""A light server in its own process, and a client of it, for tests."""
+"""A light server in its own process, and a client of it, for tests; `serving` makes a module's fixtures."""
 
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import carla
+import pytest
 
 FIRST_PORT = 20400
 TICK_S = 0.05
@@ -50,3 +52,23 @@ def synchronous(world: carla.World) -> carla.World:
     settings.synchronous_mode, settings.fixed_delta_seconds = True, TICK_S
     world.apply_settings(settings)
     return world
+
+
+def serving(town: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """Fixtures `port`, `client` (of one server per test module) and `world` (a fresh synchronous episode)."""
+
+    @pytest.fixture(scope="module", name="port")
+    def a_port() -> Iterator[int]:
+        with running_server(town) as (_, number, line):
+            assert line == f"serving 127.0.0.1:{number} {town}"
+            yield number
+
+    @pytest.fixture(scope="module", name="client")
+    def a_client(port: int) -> carla.Client:
+        return connect(port)
+
+    @pytest.fixture(name="world")
+    def a_world(client: carla.Client) -> carla.World:
+        return synchronous(client.load_world(town))
+
+    return a_port, a_client, a_world

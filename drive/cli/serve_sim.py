@@ -40,11 +40,13 @@ def run(args: argparse.Namespace) -> int:
 
 def check_port(host: str, port: int) -> None:
     """Raise UserError unless a TCP port can be listened on."""
+    if not host.strip():  # to the socket library that means every address of the machine
+        raise UserError("--host: is empty; give an address of this machine, such as 127.0.0.1")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-    except socket.gaierror:
+    except (socket.gaierror, TypeError, UnicodeError):  # the latter two: a name that cannot be one
         raise UserError(f"--host {host}: not an address of this machine") from None
     except OSError as error:
         raise UserError(f"--port: {host}:{port} cannot be used ({error.strerror}); choose another") from None

@@ -28,6 +28,7 @@ SHORT = {
     "vehicle_blocked": "blocked",
     "route_timeout": "timeout",
 }
+MOST_WORKERS = 1000
 SHOWN_REASON = 160
 SHOWN_WARNINGS = 3  # routes per kind of warning; all of them are in the JSON
 
@@ -57,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="drive on this CARLA server, or on these in parallel, not on the light simulator",
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="parallel drives (default: 1)")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="drive on the machines of a Ray cluster: auto, HOST:PORT, ray://HOST:PORT (or local)",
+    )
     parser.add_argument("--out", metavar="DIR", help="results and logs (default: runs/sim/SUITE-POLICY)")
     parser.add_argument("--video", action="store_true", help="an mp4 per drive: DIR/videos")
     parser.add_argument("--no-record", action="store_true", help="keep no drive logs")
@@ -75,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
     suite, warnings = choose_routes(args)
     suite = repeat(suite, args.repetitions)
-    if args.workers < 1:
-        raise UserError(f"--workers must be at least 1, got {args.workers}")
+    if not 1 <= args.workers <= MOST_WORKERS:
+        raise UserError(f"--workers must be from 1 to {MOST_WORKERS}, got {args.workers}")
     if args.video and args.no_record:
         raise UserError("--video is made from the drive logs; leave --no-record out")
     if not 0 <= args.perturb <= 0.5:
@@ -87,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     from sim.results import failures
     from sim.runner import preflight, run_suite
 
-    preflight(suite, args.carla)
+    preflight(suite, args.carla, args.cluster)
     if args.policy == "ego_mlp":
         raise UserError("--policy ego_mlp: it is fitted to nuScenes; use `drive bench nuscenes`")
     policy = driver(args.policy)
@@ -100,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
         out,
         carla=args.carla,
         workers=args.workers,
+        cluster=args.cluster,
         record=not args.no_record,
         perturb=args.perturb,
         dagger=args.dagger,

@@ -2,7 +2,6 @@
 
 import math
 import queue
-from collections.abc import Iterator
 
 import carla
 import numpy as np
@@ -10,25 +9,9 @@ import pytest
 
 from sim.server.opendrive import read_town
 from sim.watchdog import Watchdog
-from tests.light_server import TICK_S, connect, running_server, synchronous
+from tests.light_server import TICK_S, connect, running_server, serving, synchronous
 
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with running_server("Town03") as (_, number, line):
-        assert line == f"serving 127.0.0.1:{number} Town03"
-        yield number
-
-
-@pytest.fixture(scope="module")
-def client(port: int) -> carla.Client:
-    return connect(port)
-
-
-@pytest.fixture
-def world(client: carla.Client) -> carla.World:
-    """A fresh synchronous episode in Town03."""
-    return synchronous(client.load_world("Town03"))
+port, client, world = serving("Town03")
 
 
 def spawn(world: carla.World, kind: str, place: carla.Transform) -> carla.Actor:

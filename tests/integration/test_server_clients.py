@@ -1,30 +1,14 @@
 """Several clients of one server, and what they learn about the town from the official client."""
 
-from collections.abc import Iterator
-
 import carla
 import pytest
 
-from tests.light_server import connect, running_server, synchronous
+from tests.light_server import connect, serving, synchronous
 
 CAR = "vehicle.lincoln.mkz_2020"
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with running_server("Town01") as (_, number, line):
-        assert line.startswith("serving")
-        yield number
-
-
-@pytest.fixture(scope="module")
-def client(port: int) -> carla.Client:
-    return connect(port)
-
-
-@pytest.fixture
-def world(client: carla.Client) -> carla.World:
-    return synchronous(client.load_world("Town01"))
+port, client, world = serving("Town01")
 
 
 def test_a_second_client_sees_what_the_first_one_does(port: int, world: carla.World) -> None:

@@ -19,6 +19,11 @@ from drive.cli.main import main
         (["--port", "9" * 30], "choose a port from 1024"),
         (["--port", "x"], "invalid int value"),
         (["--host", "no.such.host.invalid"], "not an address of this machine"),
+        (["--host", "256.1.1.1"], "not an address of this machine"),
+        (["--host", "\u00fc..x"], "not an address of this machine"),
+        (["--host", "x" * 300], "not an address of this machine"),
+        (["--host", ""], "--host: is empty"),
+        (["--host", " "], "--host: is empty"),
     ],
 )
 def test_bad_input_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,11 @@ import sim.fleet
 from drive.contracts import UserError
 from drive.progress import Progress
 from sim.episode import DriveOptions
-from sim.fleet import ATTEMPTS, SLOT_FAILURES, Fleet
+from sim.fleet import ATTEMPTS, LONGEST_BACK_OFF_S, SLOT_FAILURES, Fleet, back_off_s
 from sim.results import AGENT_CRASHED, SIMULATION_CRASHED, ResultsFile, failure_record
 from sim.routes import RouteSpec
 from sim.suites import Suite
-from sim.worker import Task
+from sim.worker import Answer, LocalWorkers, Task
 
 GOOD, BAD = "good:2000", "bad:2000"
 
@@ -25,14 +25,18 @@ def scripted(pipe: Connection, script: Any, log_file: Path) -> None:
     """A worker that does what the script says for a route, or for a server, and else finishes the route."""
     while (task := pipe.recv()) is not None:
         with log_file.open("a") as log:
-            log.write(f"{task.spec.route_id} {task.carla}\n")
+            log.write(f"{task.spec.route_id} {task.carla} {os.getpid()}\n")
         act = script.get(task.spec.route_id, script.get(task.carla))
         if act == "die":
             os._exit(9)
+        elif act == "worn":
+            pipe.send(Answer("record", failure_record(task.spec, task.index, "Completed", ""), worn=True))
+            assert pipe.recv() is None
+            return
         elif act is not None:
-            pipe.send(act)
+            pipe.send(Answer(*act))
         else:
-            pipe.send(("record", failure_record(task.spec, task.index, "Completed", "")))
+            pipe.send(Answer("record", failure_record(task.spec, task.index, "Completed", "")))
 
 
 def run(
@@ -43,7 +47,7 @@ def run(
     script: dict[str, Any],
 ) -> tuple[dict[str, tuple[str, str]], list[list[str]]]:
     """Status and reason per route, and (route, server) of every try."""
-    monkeypatch.setattr(sim.fleet, "work", scripted)
+    monkeypatch.setattr(sim.fleet, "BACK_OFF_S", 0.0)
     specs = tuple(RouteSpec(f"r{n}", "Town01", n, 60.0) for n in range(routes))
     results = ResultsFile(
         tmp_path / "results.json", Suite("s", "", specs), {"policy": "p", "simulator": "CARLA"}
@@ -51,8 +55,8 @@ def run(
     tasks = deque(Task(n, s, DriveOptions(), "", "CARLA", None, "p") for n, s in enumerate(specs))
     log = tmp_path / "log"
     with Progress("test", routes) as bar:
-        Fleet(script, servers, tasks, results, bar, log).run()  # type: ignore[arg-type]
-    tries = [line.split() for line in log.read_text().splitlines()]
+        Fleet(LocalWorkers(script, log, scripted), servers, tasks, results, bar, log).run()  # type: ignore[arg-type]
+    tries = [line.split()[:2] for line in log.read_text().splitlines()]
     return {r["route_id"]: (r["status"], r["meta"]["reason"]) for r in results.records}, tries
 
 
@@ -110,3 +114,18 @@ def test_a_simulator_that_never_works_ends_the_run(tmp_path: Path, monkeypatch: 
     script = {f"r{n}": ("crash", "RuntimeError: no town") for n in range(4)}
     with pytest.raises(UserError, match=r"failed 3 times in the same way: RuntimeError: no town"):
         run(tmp_path, monkeypatch, 4, (None,), script)
+
+
+def test_a_worn_worker_is_replaced_between_routes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, tries = run(tmp_path, monkeypatch, 4, (None,), {"r1": "worn", "r3": "worn"})
+    assert {status for status, _ in found.values()} == {"Completed"}
+    assert len(tries) == 4  # nothing was driven twice
+    pids = [line.split()[2] for line in (tmp_path / "log").read_text().splitlines()]
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+
+
+def test_a_place_that_goes_on_failing_is_given_more_and_more_time_but_not_for_ever() -> None:
+    pauses = [back_off_s(n) for n in (0, 1, 2, 3, 4, 10, 10_000)]
+    assert pauses[:4] == [0.0, 1.0, 2.0, 4.0]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == LONGEST_BACK_OFF_S
