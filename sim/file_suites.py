@@ -25,6 +25,7 @@ DETOUR_RATIO, DETOUR_M = 3.0, 100.0  # a way this much longer than straight on i
 TRIGGER_M = 10.0
 PAST_JUNCTION_M = 8.0  # a light's or stop sign's trigger volume reaches this far into a junction
 BAR_FROM = 20  # routes
+MOST_BACKGROUND = 200
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PlannedRoute:
 
 
 def file_suite(
-    file: RouteFile, limit: int | None = None, per_scenario: int | None = None
+    file: RouteFile, limit: int | None = None, per_scenario: int | None = None, background: int = 0
 ) -> tuple[Suite, list[Finding]]:
     """Choose routes of a file and plan each of them on CARLA's packaged towns.
 
@@ -51,6 +52,7 @@ def file_suite(
         limit: At most so many routes, spread evenly over the file.
         per_scenario: At most so many routes of each scenario type (that of a route's first scenario), in the
             order of the file; applied before `limit`.
+        background: Vehicles of the TrafficManager around each route.
 
     Returns:
         The suite, named after the file, and warnings about its routes.
@@ -58,6 +60,8 @@ def file_suite(
     Raises:
         UserError: Routes cannot be driven; all of them are listed, by reason.
     """
+    if not 0 <= background <= MOST_BACKGROUND:
+        raise UserError(f"--background must be between 0 and {MOST_BACKGROUND}, got {background}")
     routes = _first_of_each(file.routes, per_scenario)
     if limit is not None:
         routes = spread(routes, limit)
@@ -70,7 +74,7 @@ def file_suite(
         count = len({f.route_id for f in problems})
         reasons = " | ".join(grouped(problems))
         raise UserError(f"{file.path}: {count} of {len(routes)} routes cannot be driven: {reasons}")
-    specs = tuple(_spec(route, planned[route.route_id]) for route in routes)
+    specs = tuple(_spec(route, planned[route.route_id], background) for route in routes)
     about = f"{len(specs)} of {len(file.routes)} routes of {file.path.name}"
     return Suite(file.path.stem, about, specs), [
         *(f for f in file.warnings if f.route_id in chosen),
@@ -195,12 +199,13 @@ def record_id(route_id: str, repetition: int = 0) -> str:
     return f"RouteScenario_{route_id}_rep{repetition}"
 
 
-def _spec(route: FileRoute, plan: PlannedRoute) -> FileRouteSpec:
+def _spec(route: FileRoute, plan: PlannedRoute, background: int) -> FileRouteSpec:
     return FileRouteSpec(
         route_id=record_id(route.route_id),
         town=route.town,
         seed=zlib.crc32(f"{route.town} {route.route_id}".encode()) & 0x7FFFFFFF,
         length_m=round(plan.length_m, 3),
+        vehicles=background,
         points_world=route.points_world,
         scenarios=route.scenarios,
         weathers=route.weathers,

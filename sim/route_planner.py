@@ -52,6 +52,8 @@ class FileRouteSpec(RouteSpec):
     @property
     def note(self) -> str:
         """What is missing from the drive, to be said beside its score."""
+        if self.vehicles:
+            return f"route file: simplified traffic{', some scenarios left out' if self.left_out else ''}"
         return f"route file: background traffic{' and some scenarios' if self.left_out else ''} left out"
 
     @property

@@ -8,11 +8,12 @@ import carla
 import numpy as np
 
 from drive.contracts import F64, UserError
+from sim.background import spawn_background
 from sim.control import VehicleGains
 from sim.frames import centre_from_axle, transform, vector
 from sim.ground_truth import RoadUsers, ego_state, vehicle_gains
 from sim.lights import RouteLights
-from sim.route_planner import route_for
+from sim.route_planner import FileRouteSpec, route_for
 from sim.routes import Route, RouteSpec, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
 from sim.situation import Situation
@@ -112,7 +113,8 @@ class Session:
         self.ego = spawn_ego(world, self.route)
         self._actors.append(self.ego)
         self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
-        vehicles = spawn_vehicles(world, self.route, spec.vehicles, spec.seed) if spec.vehicles else []
+        spawn = spawn_background if isinstance(spec, FileRouteSpec) else spawn_vehicles
+        vehicles = spawn(world, self.route, spec.vehicles, spec.seed) if spec.vehicles else []
         self._actors += vehicles
         self.walkers = Walkers(world, self.route, spec.seed)
         self.walkers.spawn(spec.walkers)

@@ -36,9 +36,7 @@ def spawn_ego(world: carla.World, route: Route) -> carla.Vehicle:
 def spawn_vehicles(world: carla.World, route: Route, count: int, seed: int) -> list[carla.Vehicle]:
     """Spawn up to `count` cars and vans on lanes near the route, the same for the same map, route, seed."""
     rng = np.random.default_rng([seed, 1])
-    library = world.get_blueprint_library().filter("vehicle.*")
-    models = sorted(b.id for b in library if _is_car(b))
-    blueprints = {b.id: b for b in library}
+    blueprints = car_blueprints(world)
     places = _lane_places(world.get_map(), route, rng)
     start = route.at(route.start_m)
     taken: list[tuple[float, float]] = []
@@ -50,13 +48,19 @@ def spawn_vehicles(world: carla.World, route: Route, count: int, seed: int) -> l
             continue
         if any(math.hypot(pose[0] - x, pose[1] - y) < CLEAR_OF_OTHERS_M for x, y in taken):
             continue
-        blueprint = blueprints[models[int(rng.integers(len(models)))]]
+        blueprint = blueprints[int(rng.integers(len(blueprints)))]
         blueprint.set_attribute("role_name", "autopilot")
         vehicle = world.try_spawn_actor(blueprint, transform(pose, z + SPAWN_LIFT_M))
         if vehicle is not None:
             vehicles.append(vehicle)
             taken.append((pose[0], pose[1]))
     return vehicles
+
+
+def car_blueprints(world: carla.World) -> list[carla.ActorBlueprint]:
+    """Cars and vans without a special duty, by name."""
+    library = world.get_blueprint_library().filter("vehicle.*")
+    return sorted((b for b in library if _is_car(b)), key=lambda b: b.id)
 
 
 def _is_car(blueprint: carla.ActorBlueprint) -> bool:

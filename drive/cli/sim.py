@@ -44,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit-per-scenario", type=int, metavar="K", help="only K routes per scenario type of the file"
     )
     parser.add_argument(
+        "--background",
+        type=int,
+        metavar="N",
+        help="with --routes: N vehicles of the TrafficManager around each route (default: none)",
+    )
+    parser.add_argument(
         "--policy",
         default="expert",
         help="expert, constant_velocity, go_straight, base (the shipped model), a model folder, "
@@ -142,6 +148,10 @@ def choose_routes(args: argparse.Namespace) -> "tuple[Suite, list[Finding]]":
             raise UserError(
                 "--limit-per-scenario counts the scenario types of a route file; give --routes FILE"
             )
+        if args.background is not None:
+            raise UserError(
+                "--background adds traffic to a route file; suites have their own: give --routes FILE"
+            )
         suite = load_suite(args.suite or "quickstart")
         return (suite if args.limit is None else take(suite, args.limit)), []
     if args.suite is not None:
@@ -151,7 +161,8 @@ def choose_routes(args: argparse.Namespace) -> "tuple[Suite, list[Finding]]":
     from sim.file_suites import file_suite
     from sim.route_files import grouped, read_routes
 
-    suite, warnings = file_suite(read_routes(args.routes), args.limit, args.limit_per_scenario)
+    file = read_routes(args.routes)
+    suite, warnings = file_suite(file, args.limit, args.limit_per_scenario, args.background or 0)
     for phrase in grouped(warnings, SHOWN_WARNINGS):
         print(f"  note: {phrase}")
     return suite, warnings

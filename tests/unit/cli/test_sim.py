@@ -135,6 +135,8 @@ def route_file(tmp_path: Path, *routes: FileRoute) -> str:
         (["--routes", "FILE", "--limit", "0"], "--limit must be at least 1"),
         (["--routes", "FILE", "--limit-per-scenario", "0"], "--limit-per-scenario must be at least 1"),
         (["--limit-per-scenario", "1"], "give --routes FILE"),
+        (["--background", "5"], "give --routes FILE"),
+        (["--routes", "FILE", "--background", "-1"], "--background must be between 0 and 200"),
         (["--suite", "quickstart", "--limit", "-1"], "--limit must be at least 1"),
         (["--routes", "absent.xml"], "absent.xml: cannot be read"),
         (["--routes", "FILE"], "2 of 2 routes cannot be driven: unknown town (2 routes): route 1: 'Town99'"),

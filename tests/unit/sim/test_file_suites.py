@@ -161,6 +161,17 @@ def test_a_file_without_scenarios_still_lacks_traffic(tmp_path: Path, points: tu
     assert suite.note == "route file: background traffic left out"
 
 
+def test_background_vehicles_are_part_of_every_route_and_said_to_be(file: RouteFile) -> None:
+    suite, _ = file_suite(file, limit=2, background=7)
+    assert [route.vehicles for route in suite.routes] == [7, 7]
+    assert suite.note == "route file: simplified traffic"
+    plain, _ = file_suite(file, limit=2)
+    assert [route.vehicles for route in plain.routes] == [0, 0]
+    for count in (-1, 1000):
+        with pytest.raises(UserError, match=f"--background must be between 0 and 200, got {count}"):
+            file_suite(file, background=count)
+
+
 def test_unknown_scenario_types_are_left_out_and_said_to_be(
     tmp_path: Path, points: tuple[Point, ...]
 ) -> None:
