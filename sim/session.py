@@ -112,7 +112,8 @@ class Session:
         self._apply_settings()
         self.ego = spawn_ego(world, self.route)
         self._actors.append(self.ego)
-        self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
+        if spec.vehicles or not isinstance(spec, FileRouteSpec):  # in a large town it takes seconds
+            self._manager = start_traffic_manager(self._client, self._address.traffic_port, spec.seed)
         spawn = spawn_background if isinstance(spec, FileRouteSpec) else spawn_vehicles
         vehicles = spawn(world, self.route, spec.vehicles, spec.seed) if spec.vehicles else []
         self._actors += vehicles
@@ -121,7 +122,8 @@ class Session:
         self._actors += self.walkers.actors
         self.watchdog = Watchdog(world, self._address.traffic_port)
         self.tick()
-        hand_over(self._manager, self._address.traffic_port, vehicles, spec.seed)
+        if self._manager is not None:
+            hand_over(self._manager, self._address.traffic_port, vehicles, spec.seed)
         self._others.describe(world.get_actors([a.id for a in vehicles + self.walkers.actors]))
         self.lights = RouteLights(list(world.get_actors().filter("traffic.traffic_light*")), self.route)
         self.ego.apply_control(carla.VehicleControl(brake=1.0))
@@ -224,7 +226,8 @@ class Session:
             manager, self._manager = self._manager, None
             if self.watchdog is not None:
                 self.watchdog.guard(manager.shut_down)
-                self.watchdog.close()
+        if self.watchdog is not None:
+            self.watchdog.close()
         if self.camera is not None:
             self.camera.close()
             self.camera = None

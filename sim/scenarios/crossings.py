@@ -12,6 +12,7 @@ from sim.scenarios.stage import Act, Cue, Now, Unplaceable, beside
 
 NEAR_M, NEAR_S = 13.0, 2.6
 PASSED_M = 10.0
+HURRY_MPS, HURRY_S = 14.0, 2.6
 WALKERS = tuple(f"walker.pedestrian.{number:04d}" for number in range(1, 30))
 
 
@@ -153,8 +154,8 @@ def vehicle_from(cue: Cue, emergency: bool) -> Act:
     model = "vehicle.dodge.charger_police_2020" if emergency else "vehicle.nissan.patrol_2021"
     way = ways[0]
     end = min(crossing.exit_m + PASSED_M, cue.stage.route.goal_m - 1.0)
-    start = max(0.0, way.along_m - 40.0)
-    return Timed(cue, way.path_world, way.meets_m, way.along_m, 9.0, end, model, start_m=start)
+    start = max(0.0, way.along_m - HURRY_MPS * HURRY_S)
+    return Timed(cue, way.path_world, way.meets_m, way.along_m, HURRY_MPS, end, model, start_m=start)
 
 
 def exit_of(cue: Cue) -> tuple[Crossing, float]:

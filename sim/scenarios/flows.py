@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from drive.contracts import F64
-from sim.frames import centre_from_axle, location
+from drive.contracts import EGO_MKZ, F64
+from sim.frames import centre_from_axle, location, vector
 from sim.scenarios.motion import Car, evenly
 from sim.scenarios.stage import Act, Cue, Now, Unplaceable
 
@@ -21,6 +21,9 @@ CLEAR_OF_EGO_M = 25.0
 CLEAR_AT_START_M = 8.0
 MOST = 24
 WAIT_S = 5.0
+LATE_S = 3.0
+NEAREST_M = 6.0  # so near to the meeting point a slow ego makes the other one go
+FRONT_M = EGO_MKZ.centre_from_axle_m + EGO_MKZ.length_m / 2
 OUT_M = 1.0  # farther left than this the ego is out of its lane
 
 
@@ -150,14 +153,17 @@ class Oncoming(Flow):
 
 
 class Timed(Act):
-    """One vehicle whose way meets the ego's: it goes so that both arrive at the same time.
+    """One vehicle whose way meets the ego's: it goes when it will arrive a little before the ego.
+
+    It does not slow down for an ego that does, so nobody waits for the other; a while after its way through
+    it is taken away, whatever has become of it.
 
     Args:
         cue: Where from.
         path: float64 (P, 3); it starts at `start_m` on it.
         meets_m: Arc length of the route at the meeting point.
         along_m: Arc length of the path there.
-        speed_mps: Its highest speed.
+        speed_mps: Its speed.
         end_m: Where the ego is past it.
         model: Blueprint.
         lead_s: It arrives so much earlier than the ego.
@@ -182,22 +188,28 @@ class Timed(Act):
         actor = cue.stage.spawn(model, path[int(start_m)], float(z[int(start_m)]))
         self.car = Car(cue.stage, actor, path, speed_mps, careful=False, at_m=start_m)
         self.meets_m, self.along_m, self.speed_mps, self.lead_s = meets_m, along_m, speed_mps, lead_s
+        self.left_s: float | None = None
 
     def tick(self, now: Now) -> None:
-        """Keep pace with the ego until the meeting point is near, then go through."""
-        mine = self.along_m - self.car.at_m
-        ego_left = self.meets_m - now.scene.s_m
-        if not now.on:
-            self.car.tick(now, 0.0)
-            return
-        speed = self.speed_mps
-        if mine > 3.0 and ego_left > 0:
-            time = ego_left / max(now.scene.ego.speed_mps, 1.0) - self.lead_s
-            speed = mine / time if time > 0.3 else self.speed_mps
-            if mine < 12.0:
-                speed = max(speed, 0.5 * self.speed_mps)  # committed
-        self.car.careful = mine < -8.0
-        self.car.tick(now, min(speed, self.speed_mps))
+        """Stand until it is time, then go through."""
+        if self.left_s is None:
+            if not (now.on and self._is_time(now)):
+                self.car.tick(now, 0.0)
+                return
+            yaw = float(self.car.path_world[int(self.car.at_m), 2])
+            speed = self.speed_mps
+            self.car.actor.set_target_velocity(vector(speed * math.cos(yaw), speed * math.sin(yaw)))
+            self.left_s = (self.car.length_m - self.car.at_m) / speed + LATE_S
+        self.left_s -= now.dt_s
+        self.car.careful = self.car.at_m > self.along_m + 8.0
+        self.car.tick(now)
+        if self.car.done or self.left_s < 0:
+            self.car.close()
+
+    def _is_time(self, now: Now) -> bool:
+        ego_left = self.meets_m - now.scene.s_m - FRONT_M
+        mine_s = (self.along_m - self.car.at_m) / self.speed_mps
+        return ego_left < NEAREST_M or ego_left / max(now.scene.ego.speed_mps, 1.0) < mine_s + self.lead_s
 
     def close(self) -> None:
         """The vehicle."""

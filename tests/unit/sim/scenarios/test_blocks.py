@@ -115,7 +115,7 @@ def test_a_cyclist_meets_the_ego_behind_the_turn(right: Rehearsal) -> None:
     right.s_m = 80.0
     nearest = min(
         float(np.abs(across(right.route, now.scene.agents.pose_world)).min())
-        for now in right.play(act, 8.0, 5.0)
+        for now in right.play(act, 12.0, 5.0)
         if len(now.scene.agents.ids)
     )
     assert nearest < 0.5
@@ -200,6 +200,24 @@ def test_oncoming_traffic_does_not_appear_before_the_egos_nose(left: Rehearsal) 
             seen.setdefault(int(agent), float(far))
     assert seen
     assert min(seen.values()) > 20.0
+    leaves_nothing(left, act)
+
+
+@pytest.mark.parametrize("stops_at", [0.0, 30.0])
+def test_who_runs_a_light_neither_waits_for_an_ego_that_slows_nor_stays(
+    left: Rehearsal, stops_at: float
+) -> None:
+    act = crossings.vehicle_from(left.cue("OppositeVehicleTakingPriority", s_m=60.0), emergency=False)
+    left.s_m = 60.0
+    speeds = []
+    for now in left.play(act, 14.0, 8.0, until_m=act.meets_m - 5.0 - stops_at):
+        speeds.append(float(np.abs(now.scene.agents.speed_mps).max(initial=0.0)))
+    gone = max(speeds) > 3.0
+    assert gone == (stops_at == 0.0)
+    if gone:
+        began = next(k for k, speed in enumerate(speeds) if speed > 3.0)
+        assert min(speeds[began : began + round(2.0 / TICK_S)]) > 3.0
+        assert not len(now.scene.agents.ids)
     leaves_nothing(left, act)
 
 
