@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from drive.contracts import F32, I32, I64, U8, Bool
+from drive.contracts import F32, F64, I32, I64, U8, Bool
 from drive.viz.quads import Landscape, Layer, Quads, Surroundings, Tag, concatenate
 from drive.viz.view import Style, View
 
@@ -97,7 +97,7 @@ def _facing(view: View, quads: Quads, body: I64, style: Style) -> Faces:
     origin = view.centre_world.astype(np.float32)
     from_eye = (quads.corners - origin).reshape(-1, 3) @ rotation.T
     points = np.ascontiguousarray(from_eye.reshape(-1, 4, 3).transpose(2, 1, 0))
-    rows = _in_front(points, view, style.range_m)
+    rows = _in_front(points, view, np.where(body < 0, style.range_m, np.inf))
     points, layer = points[..., rows], quads.layer[rows]
     height = quads.corners[rows, :, 2].min(1) - origin[2]
     middle = _middle(points)
@@ -120,8 +120,8 @@ def _facing(view: View, quads: Quads, body: I64, style: Style) -> Faces:
     return Faces(points, colour, layer, tag, body[rows], solid, height[shown])
 
 
-def _in_front(points: F32, view: View, range_m: float) -> I64:
-    """Indices of quads whose corners are not all on the outer side of one edge of the view."""
+def _in_front(points: F32, view: View, range_m: F64) -> I64:
+    """Indices of quads whose corners are not all on the outer side of one edge of the view, or too far."""
     width, height = view.size_px
     fx, fy, cx, cy = view.pinhole
     x, y, depth = points

@@ -16,7 +16,8 @@ HEADLAMP: Colour = (250, 245, 220)
 LAMP: dict[str, Colour] = {"red": (235, 40, 30), "yellow": (250, 190, 30), "green": (40, 225, 70)}
 
 
-def _solid(corners: F64, colour: F64, tag: Tag) -> Quads:
+def solid(corners: F64, colour: F64, tag: Tag) -> Quads:
+    """Solid quads (N, 4, 3) of colours (N, 3)."""
     n = len(corners)
     return Quads(
         np.asarray(corners, np.float32),
@@ -38,7 +39,7 @@ def box(
     base = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * np.array(half) + np.array([x, y])
     low = np.c_[base, np.full(4, z)]
     high = np.c_[base, np.full(4, z + height)]
-    return _solid(np.r_[low, high][_FACES], _SHADE[:, None] * np.array(colour), tag)
+    return solid(np.r_[low, high][_FACES], _SHADE[:, None] * np.array(colour), tag)
 
 
 def _lamp(plate: Quads) -> Quads:
@@ -51,7 +52,7 @@ def _plate(
 ) -> Quads:
     """Upright plate across x, facing forward (side 1) or back (side -1); (x, y, z) is its lower middle."""
     a, b = y - half_y * side, y + half_y * side
-    return _solid(
+    return solid(
         np.array([[[x, a, z], [x, b, z], [x, b, z + height], [x, a, z + height]]]), np.array([colour]), tag
     )
 
@@ -61,7 +62,7 @@ def _side_plate(
 ) -> Quads:
     """Upright plate along x that faces left (side 1) or right (side -1)."""
     a, b = x + half_x * side, x - half_x * side
-    return _solid(
+    return solid(
         np.array([[[a, y, z], [b, y, z], [b, y, z + height], [a, y, z + height]]]), np.array([colour]), tag
     )
 
@@ -83,7 +84,7 @@ def vehicle(
     shadow = np.array(
         [[-1.05 * hx, -1.1 * hy], [1.05 * hx, -1.1 * hy], [1.05 * hx, 1.1 * hy], [-1.05 * hx, 1.1 * hy]]
     )
-    parts = [_solid(np.c_[shadow, np.full(4, 0.03)][None], np.array([[38, 38, 40]]), Tag.ROADS)]
+    parts = [solid(np.c_[shadow, np.full(4, 0.03)][None], np.array([[38, 38, 40]]), Tag.ROADS)]
     if hx < 1.3:  # two wheels and a rider
         parts.append(box((0, 0, 0.05), (hx, 0.12), 0.75, (44, 44, 48), tag))
         parts.append(box((-0.1, 0, 0.75), (0.25, max(0.22, hy)), 0.65, colour, Tag.RIDER))

@@ -14,7 +14,7 @@ from drive.viz.view import View
 _MOST = 28
 _STREET_RANGE_M, _CAR_RANGE_M, _BEHIND_M = 70.0, 70.0, 30.0
 _STREET, _HEAD, _SMALL = 0, 1, 2
-_POWER = np.array([1.0, 1.15, 0.5], np.float32)
+_POWER = np.array([1.3, 1.15, 0.5], np.float32)
 _HALVES_M = np.array([7.5, 17.0, 1.6], np.float32)
 _STREET_LIGHT = np.array([1.0, 0.86, 0.62], np.float32)
 _WHITE_SUM = 550

@@ -9,10 +9,10 @@ import numpy as np
 
 from drive.contracts import F32, F64, I32, U8
 from drive.viz.faces import Faces, fill, visible_faces
-from drive.viz.quads import Landscape, Quads
+from drive.viz.quads import Landscape, Layer, Quads
 from drive.viz.view import DAYLIGHT, Style, View
 
-_CLEAREST, _HAZE_REACH = 0.35, 1.6
+_CLEAREST, _CLEAREST_LAMP, _HAZE_REACH = 0.35, 0.85, 1.6
 
 
 def paint(view: View, static: Landscape | None, groups: Sequence[Quads], style: Style = DAYLIGHT) -> U8:
@@ -43,7 +43,8 @@ def paint_bgra(view: View, static: Landscape | None, groups: Sequence[Quads], st
 
 def shades(faces: Faces, style: Style) -> U8:
     """Colour of each face after haze, uint8 (M, 3), RGB."""
-    clear = haze_clearness(faces.distance, style)[:, None]
+    clear = haze_clearness(faces.distance, style)
+    clear = np.where(faces.layer == Layer.LAMP, np.maximum(clear, _CLEAREST_LAMP), clear)[:, None]
     shade: U8 = (faces.colour * clear + np.array(style.haze) * (1 - clear)).astype(np.uint8)
     return shade
 

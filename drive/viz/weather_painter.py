@@ -13,7 +13,7 @@ from drive.viz.air import Air, Look, crop, weather_tiles
 from drive.viz.faces import Faces, fill, visible_faces
 from drive.viz.lamps import Lamps, lamps_around
 from drive.viz.painter import haze_clearness, paint_bgra, whole_pixels
-from drive.viz.quads import Landscape, Layer, Quads
+from drive.viz.quads import Landscape, Layer, Quads, Tag
 from drive.viz.sky import Rays, sky
 from drive.viz.view import DAYLIGHT, Style, View
 
@@ -23,6 +23,7 @@ _PANE = np.array([255.0, 214.0, 150.0], np.float32)
 _LEAST, _MOST = 0.5, 1.45
 _WET_DARK, _GLOSS = 0.38, 0.75
 _OFF_PLANE_M, _OFF_PLANE = 0.35, 0.05
+_REFLEX = 2.2  # signs throw light back
 _GAIN_STEPS = 96.0  # of the gain of light on the ground, in one byte
 _BLOOM, _WIDE_BLOOM, _STREAK = 2.6, 1.6, 9.0
 _GRAIN_DARK, _GRAIN_RAIN = 2.2, 1.6
@@ -110,7 +111,8 @@ def _shades(faces: Faces, rays: Rays, air: Air, lamps: Lamps | None, waiting: Bo
     if lamps is not None:
         middle = (faces.points[..., lit].sum(1) / np.float32(4)).T @ rotation
         facing = np.abs((normal * middle).sum(1)) / np.maximum(faces.distance[lit], 0.1)
-        light[lit] += air.dark * lamps.light(middle) * (0.45 + 0.55 * facing[:, None])
+        share = (0.45 + 0.55 * facing) * np.where(faces.tag[lit] == Tag.TRAFFIC_SIGNS, _REFLEX, 1)
+        light[lit] += air.dark * lamps.light(middle) * share[:, None].astype(np.float32)
     shade = albedo * light
     shade[glowing] = np.maximum(shade[glowing], albedo[glowing] * np.float32(0.3 + 0.9 * air.dark))
     if air.lamps > 0:

@@ -10,6 +10,7 @@ from sim.server import instruments, physics
 from sim.server.actors import Actor, Mover, Sensor, SignActor, TrafficLight, Vehicle, Walker, make_actor
 from sim.server.blueprints import NUMERIC, SPAWNABLE
 from sim.server.collisions import blocked_at_spawn
+from sim.server.doors import set_doors
 from sim.server.sensors import STREAMLESS
 from sim.server.simulation import Simulation
 from sim.server.wire import GREEN, RED, YELLOW, RpcError
@@ -202,6 +203,16 @@ def set_lamps(sim: Simulation, actor_id: int, state: Any) -> None:
     find(sim, actor_id, Vehicle).light_state = _ALL_LAMPS & int(
         state[0] if isinstance(state, list) else state
     )
+
+
+def open_door(sim: Simulation, actor_id: int, door: int) -> None:
+    """Open a side door, or all of them."""
+    set_doors(sim.world.bodies, find(sim, actor_id, Vehicle), int(door), True)
+
+
+def close_door(sim: Simulation, actor_id: int, door: int) -> None:
+    """Close a side door, or all of them."""
+    set_doors(sim.world.bodies, find(sim, actor_id, Vehicle), int(door), False)
 
 
 def set_custom_physics(sim: Simulation, actor_id: int, row: list[Any]) -> None:

@@ -110,6 +110,7 @@ class Vehicle(Mover):
         light: Traffic light that this vehicle has to obey now.
         light_state: Lamp bits set by the client.
         custom_physics: Physics control row set by a client, echoed back.
+        doors: Open side doors by their number (doors.py).
     """
 
     kind = "vehicle"
@@ -127,6 +128,7 @@ class Vehicle(Mover):
         self.light: TrafficLight | None = None
         self.light_state = 0
         self.custom_physics: list[Any] | None = None
+        self.doors: dict[int, Actor] = {}
 
     @property
     def label(self) -> int:

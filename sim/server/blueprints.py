@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sim.server.catalog import COLOURS, FIXED_COLOUR, VEHICLES, WALKER_COUNT
+from sim.server.catalog import CHILDREN, COLOURS, FIXED_COLOUR, VEHICLES, WALKER_COUNT
 from sim.server.prop_sizes import PROPS, HalfSize
 from sim.server.sensor_blueprints import sensor_attributes
 
 BOOL, INT, FLOAT, STRING, COLOUR = range(1, 6)
 Attribute = list[Any]
-CHILDREN = (9, 10, 11, 12, 13, 14, 48, 49)
 _SIZE_WORDS = ((0.3, "tiny"), (0.8, "small"), (1.8, "medium"))
 
 

@@ -4,11 +4,14 @@ import math
 import zlib
 from collections.abc import Hashable
 
+import carla
+
 from drive.viz import figures
 from drive.viz.figures import Colour
-from drive.viz.quads import Quads, Tag
+from drive.viz.quads import Quads, Tag, concatenate
 from sim.frames import pose_from_carla
-from sim.server.actors import Actor, TrafficLight, Vehicle, Walker
+from sim.server.actors import Actor, SignActor, TrafficLight, Vehicle, Walker
+from sim.server.sign_posts import sign_figure
 from sim.server.town import LaneStop
 
 FAR_HEAD_AHEAD_M = 15.0
@@ -35,15 +38,23 @@ class Figures:
 
     def __init__(self) -> None:
         self._bodies: dict[int, tuple[Hashable, Quads]] = {}
+        self._signs: dict[tuple[int, bool], Quads] = {}
         self._heads: dict[tuple[int, int], tuple[Hashable, list[Quads]]] = {}
 
     def body(self, actor: Actor) -> Quads:
         """A vehicle, walker or prop."""
-        look = (actor.x, actor.y, actor.z, actor.yaw, actor.pitch, _braking(actor))
+        look = (actor.x, actor.y, actor.z, actor.yaw, actor.pitch, _braking(actor), _doors(actor))
         kept = self._bodies.get(actor.id)
         if kept is None or kept[0] != look:
             kept = self._bodies[actor.id] = (look, _body(actor))
         return kept[1]
+
+    def sign(self, world_map: carla.Map, sign: SignActor, legible: bool) -> Quads:
+        """A stop or yield sign, with its letters where the picture can show them."""
+        kept = self._signs.get((sign.id, legible))
+        if kept is None:
+            kept = self._signs[sign.id, legible] = sign_figure(world_map, sign, legible)
+        return kept
 
     def heads(self, light: TrafficLight, index: int) -> list[Quads]:
         """The heads of one of a light's stop lines."""
@@ -64,7 +75,8 @@ def _body(actor: Actor) -> Quads:
     if isinstance(actor, Vehicle):
         tag = _TAGS.get(actor.spec.base_type, Tag.CAR)
         figure = figures.vehicle(half, _paint(actor), _braking(actor), tag)
-        return figures.place(figure, x, y, actor.z, yaw, math.radians(actor.pitch))
+        whole = figures.place(figure, x, y, actor.z, yaw, math.radians(actor.pitch))
+        return concatenate([whole, *(_door(door, _paint(actor), tag) for door in actor.doors.values())])
     if isinstance(actor, Walker):
         stride = 1 + int((actor.x + actor.y) / _STEP_M) % 2 if actor.speed else 0
         shirt = _SHIRTS[_stable(actor.type_id) % len(_SHIRTS)]
@@ -73,6 +85,16 @@ def _body(actor: Actor) -> Quads:
         return figures.place(figures.vehicle(half, _paint(actor)), x, y, actor.z, yaw)
     colour = _CONE if "cone" in actor.type_id or "warning" in actor.type_id else (150, 146, 138)
     return figures.place(figures.box((0, 0, 0), half[:2], 2 * half[2], colour), x, y, actor.z, yaw)
+
+
+def _doors(actor: Actor) -> tuple[int, ...]:
+    return tuple(actor.doors) if isinstance(actor, Vehicle) else ()
+
+
+def _door(door: Actor, colour: Colour, tag: Tag) -> Quads:
+    x, y, yaw = pose_from_carla(door.x, door.y, door.yaw)
+    half = door.half_size or (0.0, 0.0, 0.0)
+    return figures.place(figures.box((0, 0, 0), half[:2], 2 * half[2], colour, tag), x, y, door.z, yaw)
 
 
 def _light_heads(light: TrafficLight, stop: LaneStop) -> list[Quads]:

@@ -1,8 +1,6 @@
 """Sizes and filter attributes of the road users that can be spawned (half sizes in metres).
 
 Source of the sizes: the boxes that a CARLA 0.9.16 server reports for its own blueprints, see prop_sizes.py.
-Four cars and vans (charger_2020, coupe_2020, micra, t2_2021) are up to 0.11 m wider here on each side, and
-children have the size of adults, because the shipped base model learned from pictures of them.
 """
 
 from dataclasses import dataclass
@@ -36,7 +34,7 @@ VEHICLES = {
     "vehicle.chevrolet.impala": VehicleType((2.6787, 1.0166, 0.7055), has_lights=True),
     "vehicle.citroen.c3": VehicleType((1.9938, 0.9255, 0.8085)),
     "vehicle.dodge.charger_2020": VehicleType(
-        (2.503, 1.0485, 0.7673), generation=2, has_lights=True, has_doors=True
+        (2.5039, 0.9408, 0.7674), generation=2, has_lights=True, has_doors=True
     ),
     "vehicle.dodge.charger_police": VehicleType(
         (2.4871, 1.0192, 0.7711), special_type="emergency", has_lights=True
@@ -55,14 +53,14 @@ VEHICLES = {
     ),
     "vehicle.mercedes.coupe": VehicleType((2.5134, 1.0758, 0.8253), has_lights=True),
     "vehicle.mercedes.coupe_2020": VehicleType(
-        (2.3368, 1.0011, 0.7209), generation=2, has_lights=True, has_doors=True
+        (2.3368, 0.9059, 0.721), generation=2, has_lights=True, has_doors=True
     ),
     "vehicle.micro.microlino": VehicleType((1.1035, 0.7404, 0.6881), special_type="electric"),
     "vehicle.mini.cooper_s": VehicleType((1.9029, 0.9853, 0.7376)),
     "vehicle.mini.cooper_s_2021": VehicleType(
         (2.2764, 1.0485, 0.8836), generation=2, has_lights=True, has_doors=True
     ),
-    "vehicle.nissan.micra": VehicleType((1.8167, 0.9229, 0.7658)),
+    "vehicle.nissan.micra": VehicleType((1.8167, 0.9226, 0.7506)),
     "vehicle.nissan.patrol": VehicleType((2.3022, 0.9657, 0.9274)),
     "vehicle.nissan.patrol_2021": VehicleType(
         (2.7828, 1.0749, 1.0225), generation=2, has_lights=True, has_doors=True
@@ -100,7 +98,7 @@ VEHICLES = {
     ),
     "vehicle.volkswagen.t2": VehicleType((2.2402, 1.0346, 1.0188), base_type="van", has_lights=True),
     "vehicle.volkswagen.t2_2021": VehicleType(
-        (2.2211, 0.9387, 0.9943), base_type="van", generation=2, has_lights=True, has_doors=True
+        (2.2211, 0.8873, 0.9936), base_type="van", generation=2, has_lights=True, has_doors=True
     ),
     "vehicle.mitsubishi.fusorosa": VehicleType(
         (5.1364, 1.9721, 2.1264), base_type="bus", generation=2, has_lights=True, has_doors=True
@@ -129,7 +127,11 @@ FIXED_COLOUR = (
 )
 COLOURS = ("180,180,180", "17,37,103", "137,0,0", "0,0,0", "255,255,255")
 
-WALKER_HALF_SIZE: HalfSize = (0.19, 0.19, 0.93)
+ADULT: HalfSize = (0.19, 0.19, 0.93)
+CHILDREN: dict[int, HalfSize] = {
+    **dict.fromkeys((9, 10, 11, 48, 49), (0.25, 0.25, 0.55)),
+    **dict.fromkeys((12, 13, 14), (0.19, 0.19, 0.65)),
+}
 WALKER_COUNT = 52
 
 
@@ -139,7 +141,8 @@ def half_size_of(type_id: str, mesh_path: str = "") -> HalfSize | None:
     if kind == "vehicle":
         return VEHICLES.get(type_id, VEHICLES[DEFAULT_VEHICLE]).half_size_m
     if kind == "walker":
-        return WALKER_HALF_SIZE
+        number = type_id.rpartition(".")[2]
+        return CHILDREN.get(int(number), ADULT) if number.isdecimal() else ADULT
     if type_id == "static.prop.mesh":
         return next((size for key, size in PARKED_CARS.items() if key in mesh_path), DEFAULT_PARKED_CAR)
     if type_id.startswith("static.prop."):

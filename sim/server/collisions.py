@@ -112,7 +112,7 @@ def resolve(moved: list[tuple[Mover, Pose]], actors: Iterable[Actor]) -> list[Co
         for i in (-1, 0, 1):
             for j in (-1, 0, 1):
                 for other in grid.get((column + i, row + j), ()):
-                    if other is mover or other.id == mover.parent or not _close(mover, other):
+                    if other.id in (mover.id, mover.parent) or not _close(mover, other):
                         continue
                     push = separation(mover, pose_of(mover), other, pose_of(other))
                     if push is None:

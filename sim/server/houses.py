@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from drive.contracts import F64
-from drive.viz.figures import Colour, box, place
-from drive.viz.quads import Quads, Tag, concatenate
+from drive.viz.figures import Colour, place, solid
+from drive.viz.quads import Layer, Quads, Tag
 from sim.server.road_geometry import Edge
 
 Cell = tuple[int, int]
@@ -23,6 +23,10 @@ _FACADES: tuple[Colour, ...] = (
     (176, 142, 118),
 )
 _WINDOWS: Colour = (70, 84, 100)
+_FLOOR_M, _SILL_M, _WINDOW_M, _PARAPET_M, _BURIED_M = 3.2, 1.1, 1.5, 0.9, 1.5
+_LIT_SHARE = 0.4  # of the rows of windows, at night
+_SIDES = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+_SIDE_SHADE = (0.74, 0.9, 0.66, 0.82)  # as of boxes
 _SLOW_MPS = 17.0
 _SURFACE_CELL_M, LOT_CELL_M, _DECK_CELL_M, _DECK_M = 4.0, 14.0, 40.0, 5.0
 
@@ -49,8 +53,10 @@ class Lot:
         shade = rng.uniform(0.85, 1.1)
         r, g, b = _FACADES[rng.integers(len(_FACADES))]
         colour = (int(r * shade), int(g * shade), int(b * shade))
-        figure = _house(self.half_x, self.half_y, self.height, colour)
-        return place(figure, self.x, self.y, self.z - 1.5, self.heading)
+        # Lit windows have numbers of their own: houses stand where they stood before there were any.
+        windows = np.random.default_rng([round(abs(self.x) * 10), round(abs(self.y) * 10)])
+        figure = _house(self.half_x, self.half_y, self.height, colour, windows)
+        return place(figure, self.x, self.y, self.z - _BURIED_M, self.heading)
 
 
 class Streets:
@@ -114,9 +120,33 @@ def place_houses(edges: list[Edge], surface: F64) -> list[Quads]:
     return houses
 
 
-def _house(half_x: float, half_y: float, height: float, colour: Colour) -> Quads:
-    parts = [box((0, 0, 0), (half_x, half_y), height, colour, Tag.BUILDINGS)]
-    for floor in np.arange(3.0, height - 2.5, 3.2):
-        band = box((0, 0, float(floor)), (half_x + 0.06, half_y + 0.06), 1.3, _WINDOWS, Tag.BUILDINGS)
-        parts.append(band.take(np.arange(4)))
-    return concatenate(parts)
+def _house(half_x: float, half_y: float, height: float, colour: Colour, rng: np.random.Generator) -> Quads:
+    """Walls in rows that do not overlap, so that the order in which they are drawn does not matter."""
+    foot = _SIDES * np.array([half_x, half_y])
+    wall, glass = np.array(colour, float), np.array(_WINDOWS, float)
+    levels, looks = [0.0], []
+    sill = _BURIED_M + _SILL_M
+    while sill + _WINDOW_M + _PARAPET_M <= height:
+        levels += [sill, sill + _WINDOW_M]
+        looks += [False, True]
+        sill += _FLOOR_M
+    levels.append(height)
+    looks.append(False)
+    corners, colours, layers = [], [], []
+    for side, shade in enumerate(_SIDE_SHADE):
+        a, b = foot[side], foot[(side + 1) % 4]
+        for low, high, window in zip(levels[:-1], levels[1:], looks, strict=True):
+            first, last = sorted(rng.uniform(0.08, 0.92, 2).tolist()) if window else (0.0, 1.0)
+            lit = window and rng.uniform() < _LIT_SHARE and last - first > 0.15
+            for start, end, pane in (
+                ((0, first, False), (first, last, True), (last, 1, False)) if lit else ((0, 1, False),)
+            ):
+                p, q = a + (b - a) * start, a + (b - a) * end
+                corners.append([[*p, low], [*q, low], [*q, high], [*p, high]])
+                colours.append((glass if window else wall) * shade)
+                layers.append(Layer.PANE if pane else Layer.SOLID)
+    corners.append([[*point, height] for point in foot])
+    colours.append(wall)
+    layers.append(Layer.SOLID)
+    made = solid(np.array(corners), np.array(colours), Tag.BUILDINGS)
+    return Quads(made.corners, made.colour, np.array(layers, np.uint8), made.tag)

@@ -11,8 +11,9 @@ from drive.viz.figures import Colour
 from drive.viz.quads import Layer, Quads, Tag, concatenate
 from sim.server.houses import place_houses
 from sim.server.road_geometry import Edge, Lane, LaneSection, Road, RoadMark, Stations, polynomial, read_road
+from sim.server.street_lamps import street_lamps
 
-VERSION = 3  # part of the cache key: raise it when the quads of a town change
+VERSION = 5  # part of the cache key: raise it when the quads of a town change
 
 _COLOURS: dict[str, Colour] = {
     "driving": (74, 74, 78),
@@ -70,6 +71,7 @@ class Builder:
     def __init__(self) -> None:
         self._corners: list[F32] = []
         self._looks: list[tuple[Colour, Layer, Tag]] = []
+        self.figures: list[Quads] = []
 
     def flat(self, corners: F64, colour: Colour, layer: Layer, tag: Tag) -> None:
         """Add quads (n, 4, 3) that lie on the ground."""
@@ -87,14 +89,14 @@ class Builder:
         self._looks.append((colour, layer, tag))
 
     def quads(self) -> Quads:
-        """All quads in the order in which they came."""
+        """All quads in the order in which they came, figures last."""
         if not self._corners:
-            return concatenate([])
+            return concatenate(self.figures)
         counts = [len(part) for part in self._corners]
         colour, layer, tag = (
             np.repeat(np.array(look, np.uint8), counts, axis=0) for look in zip(*self._looks, strict=True)
         )
-        return Quads(np.concatenate(self._corners), colour, layer, tag)
+        return concatenate([Quads(np.concatenate(self._corners), colour, layer, tag), *self.figures])
 
 
 def build_mesh(xodr: str) -> Quads:
@@ -119,6 +121,7 @@ def add_road(road: Road, out: Builder) -> list[Edge]:
             edge = _section(road, section, out)
             if any(lane.kind in _DRIVABLE for lane in section.lanes.values()):
                 edges.append(edge)
+                out.figures += [] if road.in_junction else street_lamps(edge, section)
     _objects(road, out)
     return edges
 

@@ -176,6 +176,8 @@ _VOIDS: dict[str, Handler] = {
     "set_actor_simulate_physics": calls.set_physics,
     "set_actor_enable_gravity": calls.set_gravity,
     "set_vehicle_light_state": calls.set_lamps,
+    "open_vehicle_door": calls.open_door,
+    "close_vehicle_door": calls.close_door,
     "apply_physics_control": calls.set_custom_physics,
     "set_traffic_light_state": calls.set_light,
     "set_traffic_light_green_time": calls.set_green_time,
@@ -188,8 +190,6 @@ _VOIDS: dict[str, Handler] = {
 }
 _WITHOUT_EFFECT = (
     "show_vehicle_debug_telemetry",
-    "open_vehicle_door",
-    "close_vehicle_door",
     "draw_debug_shape",
     "enable_environment_objects",
     "load_map_layer",

@@ -10,21 +10,26 @@ import numpy as np
 
 from drive.contracts import F64, I64
 from drive.viz.air import Look
+from drive.viz.plates import STOP_LETTER_M
 from drive.viz.quads import Landscape, Layer, Quads, TiledQuads
 from drive.viz.survey import Survey, survey
 from drive.viz.view import DAYLIGHT, Style, View
 from sim.frames import pose_from_carla
 from sim.server import weather
-from sim.server.actors import Sensor, TrafficLight, Vehicle, Walker
+from sim.server.actors import Sensor, SignActor, TrafficLight, Vehicle, Walker
 from sim.server.bodies import FAR_HEAD_AHEAD_M, Figures
 from sim.server.local_mesh import LocalMesh, is_large
 from sim.server.mesh_cache import town_mesh
 from sim.server.render_pool import Order, RenderPool
 from sim.server.sensors import rotation_axes
+from sim.server.sign_posts import SpeedSigns, speed_signs
 from sim.server.town import Town
 from sim.server.wire import IMAGE
 from sim.server.world import World
 
+_SIGN_REACH_M = 4.0
+_LEGIBLE_PX = 7.0  # smaller letters would be painted as a white patch
+_LAMPS_FURTHER_M = 40.0  # lamps of traffic lights are seen from further away than anything else
 _GROUND_BELOW_ROAD_M = 0.5  # the outer edge of the verges
 
 
@@ -60,6 +65,7 @@ class Scene:
         self._pool: RenderPool | None = None
         self._painted: dict[int, bytes] = {}
         self._figures = Figures()
+        self._speed_signs: SpeedSigns | None = None
         self._seen: dict[Hashable, Seen] = {}
         self._world: World | None = None
         self._frame = 0
@@ -146,12 +152,25 @@ class Scene:
     def _bodies(self, world: World, sensor: Sensor, range_m: float) -> Iterator[tuple[int, Quads]]:
         """(actor id, quads in the world) of everything that may be in view."""
         self._keep_up(world)
-        sector = Sector(sensor, range_m)
+        sector, far = Sector(sensor, range_m), Sector(sensor, range_m + _LAMPS_FURTHER_M)
+        focal_px = sensor.width / (2 * math.tan(math.radians(sensor.fov_deg) / 2))
+        if self._speed_signs is None:
+            self._speed_signs = speed_signs(self.town.map)
+        for index in np.flatnonzero(np.abs(self._speed_signs.xy - (sensor.x, sensor.y)).max(1) < range_m):
+            x, y = self._speed_signs.xy[index].tolist()
+            if sector.contains(x, y, _SIGN_REACH_M):
+                yield 0, self._speed_signs.quads[index]
         for actor in world.actors.values():
             if isinstance(actor, TrafficLight):
                 for index, stop in enumerate(actor.stops):
-                    if sector.contains(stop.x, stop.y, FAR_HEAD_AHEAD_M + 2.0):
+                    if far.contains(stop.x, stop.y, FAR_HEAD_AHEAD_M + 2.0):
                         yield from ((actor.id, head) for head in self._figures.heads(actor, index))
+            elif isinstance(actor, SignActor):
+                if sector.contains(actor.x, actor.y, _SIGN_REACH_M):
+                    legible = focal_px * STOP_LETTER_M > _LEGIBLE_PX * math.hypot(
+                        actor.x - sensor.x, actor.y - sensor.y
+                    )
+                    yield actor.id, self._figures.sign(self.town.map, actor, legible)
             elif (
                 actor.half_size is not None
                 and actor.id != sensor.parent

@@ -16,6 +16,7 @@ from sim.server.actors import (
 )
 from sim.server.blueprints import STRING
 from sim.server.collisions import Contact, Pose
+from sim.server.doors import ALL_DOORS, Door, set_doors
 from sim.server.ground import LightsByLane, settle
 from sim.server.sensors import follow
 from sim.server.town import Sign, Town, TransformRow
@@ -150,6 +151,8 @@ class World:
         if actor is None:
             return False
         self.graves.add(actor)
+        if isinstance(actor, Vehicle):
+            set_doors(self.bodies, actor, ALL_DOORS, False)
         for sensor in actor.sensors:
             self._forget(sensor.id)
         if isinstance(actor, Sensor) and actor.parent in self.actors:
@@ -166,6 +169,9 @@ class World:
         moved = self._move(dt)
         for mover, _ in moved:
             settle(mover, self.town, self.lights_by_lane, dt)
+        for body in self.bodies.values():
+            if isinstance(body, Door):
+                body.follow()
         contacts = collisions.resolve(moved, self.bodies.values())
         for sensor in self.sensors.values():
             if sensor.parent in self.actors:
