@@ -48,6 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if missing:
         print(f"not found: {', '.join(missing)}; see docs/bench2drive.md", file=sys.stderr)
         return 2
+    if (wrong := _wrong(args)) is not None:
+        print(f"error: {wrong}", file=sys.stderr)
+        return 2
     args.out.mkdir(parents=True, exist_ok=True)
     out = args.out.resolve()
     carla_root = _server_folder(out, args.town)
@@ -67,6 +70,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _wrong(args: argparse.Namespace) -> str | None:
+    """What the evaluator would fail on after minutes, in one line; None if nothing is found."""
+    from drive.cli.output import check_folder
+    from drive.cli.policies import driver
+    from drive.contracts import UserError
+    from sim.route_files import read_routes
+    from sim.server.opendrive import available_towns
+
+    try:
+        known = {route.route_id for route in read_routes(args.routes).routes}
+        driver(args.policy)
+        check_folder("--out", args.out)
+    except UserError as error:
+        return str(error)
+    absent = [name for name in args.subset.split(",") if name and "-" not in name and name not in known]
+    if absent:  # a-b is a range
+        return f"--subset: {args.routes} has no route {', '.join(absent)}"
+    if args.repetitions < 1:
+        return f"--repetitions must be at least 1, got {args.repetitions}"
+    for option, port in (("--port", args.port), ("--traffic-port", args.traffic_port)):
+        if not 1024 <= port <= 65000:
+            return f"{option} {port}: choose a port from 1024 to 65000"
+    if args.town not in available_towns():
+        return f"--town {args.town}: unknown town; choose one of {', '.join(available_towns())}"
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from drive.cli.policies import driver
     from drive.cli.score import print_abilities
     from sim.latency import of_results
+    from sim.report import write_report
     from sim.results import failures
     from sim.runner import preflight, run_suite
 
@@ -130,7 +131,9 @@ def run(args: argparse.Namespace) -> int:
     numbers = payload(suite, result, summary) | {"warnings": [asdict(finding) for finding in warnings]}
     rows = [asdict(row) | {"rate": row.rate} for row in abilities]
     videos = _videos(out, args.workers, result) if args.video else {}
-    where = {"results": str(out / "results.json"), "videos": videos}
+    page = write_report(out / "results.json")
+    print(f"  report: {page}")
+    where = {"results": str(out / "results.json"), "report": str(page), "videos": videos}
     output.finish(args, {**where, **numbers, "plan_ms": plan_ms, "failures": failed, "abilities": rows})
     return 1 if failed or len(result.cases) < result.planned else 0
 

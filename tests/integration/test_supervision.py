@@ -10,15 +10,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from filelock import FileLock
 
+import sim.server_process
+from drive.contracts import UserError
 from sim.results import SIMULATION_CRASHED
 from sim.routes import RouteSpec
-from sim.runner import run_suite
+from sim.runner import LOCK, run_suite
 from sim.server_process import BLOCKS, ServerDied, own_server, reserve_ports
 from sim.suites import Suite
 
@@ -175,6 +179,94 @@ def test_a_killed_run_goes_on_and_its_report_equals_an_undisturbed_one(
     again = (tmp_path / "results.json").read_text()
     run_suite(BOTH, "expert", tmp_path, record=False)
     assert (tmp_path / "results.json").read_text() == again
+
+
+MOMENTS: dict[str, Callable[[Path], bool]] = {
+    "nothing was started": lambda out: (out / ".lock").exists(),
+    "the server starts": lambda out: bool(servers()),
+    "the first route is driven": lambda out: any(driving(p) for p in servers()),
+    "the first record is written": lambda out: (out / "results.json").exists(),
+    "the second route is driven": lambda out: (
+        (out / "results.json").exists() and any(driving(p) for p in servers())
+    ),
+}
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_every_stage_in_turn_ends_with_an_undisturbed_report(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    finished: list[dict[str, Any]] = []
+    for name, reached in MOMENTS.items():
+        process = multiprocessing.get_context("spawn").Process(target=_run, args=(tmp_path,))
+        process.start()
+        until = time.monotonic() + 100
+        while time.monotonic() < until and process.is_alive() and not reached(tmp_path):
+            time.sleep(0.02)
+        below = psutil.Process(process.pid).children(recursive=True) if process.is_alive() else []
+        process.kill()
+        process.join()
+        _, alive = psutil.wait_procs(below, timeout=10)
+        assert not [p for p in alive if "resource_tracker" not in " ".join(p.cmdline())], name
+        if (tmp_path / "results.json").exists():
+            now = json.loads((tmp_path / "results.json").read_text())["_checkpoint"]["records"]
+            assert now[: len(finished)] == finished, name  # wall times and all: nothing ran twice
+            finished = now
+    run_suite(BOTH, "expert", tmp_path, record=False)
+    assert records(tmp_path) == records(undisturbed)
+
+
+@pytest.mark.slow
+def test_the_only_foreign_server_dies_and_the_rest_is_infrastructure(tmp_path: Path) -> None:
+    with reserve_ports() as port, own_server("Town02", port):
+        (doomed,) = servers()
+        with meanwhile(once(psutil.Process.kill, lambda p: p.pid == doomed.pid and driving(p))):
+            result = run_suite(BOTH, "expert", tmp_path, carla=f"127.0.0.1:{port}", record=False)
+    assert [c.status for c in result.cases] == ["infrastructure", "infrastructure"]
+    reasons = [r["meta"]["reason"] for r in records(tmp_path).values()]
+    assert all("no server is left" in reason or "does not answer" in reason for reason in reasons)
+    assert not servers()
+
+
+def test_a_server_that_outgrows_its_limit_is_ended_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim.server_process, "MEMORY_POLL_S", 0.1)
+    with reserve_ports() as port, pytest.raises(ServerDied, match=r"it held more than 0\.01 GB"):  # noqa: SIM117
+        with own_server("Town02", port, memory_gb=0.01):
+            pass
+    assert not servers()
+
+
+def _reserve(pipe: Connection) -> None:
+    with reserve_ports() as port:
+        pipe.send(port)
+        pipe.recv()
+
+
+def test_runs_that_start_at_the_same_time_get_ports_of_their_own() -> None:
+    context = multiprocessing.get_context("spawn")
+    pipes = [context.Pipe() for _ in range(4)]
+    processes = [context.Process(target=_reserve, args=(theirs,)) for _, theirs in pipes]
+    for process in processes:
+        process.start()
+    ports = [ours.recv() for ours, _ in pipes]
+    assert len(set(ports)) == len(ports)
+    os.kill(processes[0].pid or 0, signal.SIGKILL)  # a reservation ends with its process
+    for ours, _ in pipes:
+        ours.send(None)
+    for process in processes:
+        process.join(timeout=10)
+    assert [process.exitcode for process in processes] == [-signal.SIGKILL] + [0] * 3
+    with reserve_ports():
+        pass
+
+
+def test_a_second_run_into_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with (
+        FileLock(tmp_path / LOCK),
+        pytest.raises(UserError, match="another run writes there; wait for it or choose another --out"),
+    ):
+        run_suite(BOTH, "expert", tmp_path, record=False)
+    assert not servers()
 
 
 @pytest.mark.slow

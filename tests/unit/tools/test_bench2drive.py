@@ -18,6 +18,10 @@ time.sleep(60)
 """
 
 
+ROUTES = """<routes><route id="7" town="Town01"><waypoints><position x="1" y="2" z="0"/>
+<position x="30" y="2" z="0"/></waypoints></route></routes>"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_ending_the_tool_ends_the_evaluator(tmp_path: Path, number: signal.Signals) -> None:
     script, pid = tmp_path / "b2d" / bench2drive.EVALUATOR, tmp_path / "pid"
@@ -25,7 +29,7 @@ def test_ending_the_tool_ends_the_evaluator(tmp_path: Path, number: signal.Signa
     script.write_text(EVALUATOR.format(pid=str(pid)))
     (tmp_path / "agents").mkdir()
     routes = tmp_path / "routes.xml"
-    routes.write_text("<routes/>")
+    routes.write_text(ROUTES)
     options = {"evaluator": tmp_path / "b2d", "agents": tmp_path, "routes": routes, "out": tmp_path / "out"}
     command = [sys.executable, bench2drive.__file__, *(f"--{name}={at}" for name, at in options.items())]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tool:
@@ -65,3 +69,36 @@ def test_elements_have_the_method_that_python_dropped_however_they_are_made(tmp_
     assert done.stderr == ""
     assert done.stdout.startswith('<a b="c" d="e"><routes>')
     assert '<records n="1" />' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (["--subset", "7,8"], "has no route 8"),
+        (["--repetitions", "0"], "--repetitions must be at least 1"),
+        (["--port", "80"], "--port 80: choose a port"),
+        (["--traffic-port", "70000"], "--traffic-port 70000: choose a port"),
+        (["--town", "Town99"], "unknown town"),
+        (["--policy", "exprt"], "did you mean 'expert'"),
+        (["--out", "FILE"], "is a file; give a folder"),
+        (["--routes", "FILE"], "not valid XML"),
+        (["--routes", "absent.xml"], "not found: absent.xml"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str], words: str
+) -> None:
+    script = tmp_path / "b2d" / bench2drive.EVALUATOR
+    script.parent.mkdir(parents=True)
+    script.write_text("")
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "routes.xml").write_text(ROUTES)
+    (tmp_path / "file").write_text("text")
+    options = {"evaluator": tmp_path / "b2d", "agents": tmp_path, "routes": tmp_path / "routes.xml"}
+    given = [str(tmp_path / "file") if text == "FILE" else text for text in option]
+    fixed = [f"--{name}={at}" for name, at in options.items()]
+    assert bench2drive.main([*fixed, "--out", str(tmp_path / "out"), *given]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
