@@ -34,9 +34,10 @@ LOOK_AHEAD_M = 60
 CORRIDOR_M = EGO_MKZ.width_m / 2 + 0.25
 WALKER_EXTRA_M = 0.45
 FAR_M = 60.0
-ONCOMING_MPS = 1.0
+PASSING_MPS, PASSING_SHARE = 1.0, 0.7
 STILL_MPS = 0.1
 BEGUN_MPS, START_S = 0.5, 0.25  # from standstill the wheels turn later than the plan says
+RUN_UP_M = 4.0
 DASH_M, DASH_MPS = 4.0, 3.0  # a run that is shorter or ends slower may end in the way of others
 FOLLOWS_M = 1.2  # so little beside the ego's line, somebody is in its lane: behind it or ahead of it
 BOLD_M = 9.0  # so near to the place where ways meet, it may go
@@ -51,13 +52,13 @@ class Obstacle:
         s_m: Arc length of its near end.
         speed_mps: Speed along the route.
         walker: Somebody on foot.
-        oncoming: It comes towards the ego.
+        passing: It is in motion across the ego's way or against it, and will be gone.
     """
 
     s_m: float
     speed_mps: float
     walker: bool = False
-    oncoming: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,13 @@ def plan_expert(scene: Situation) -> ExpertPlan:
     leads = on_path(scene)
     crossing = conflicts(scene, leads)
     stops = red_lights(scene) + held(scene)
-    mine = [o for o in leads if not o.oncoming]
-    if scene.brisk and len(mine) < len(leads) and touches_s(scene, mine + stops + crossing) == math.inf:
-        leads = mine  # on the other lane: who comes there will have passed, or the ego will be back
+    passing = [o for o in leads if o.passing]
+    others = [o for o in leads if not o.passing]
+    if scene.brisk and passing and touches_s(scene, others + stops + crossing) == math.inf:
+        leads, passing = others, []  # who comes on the other lane will have passed, or the ego will be back
     obstacles = leads + stops + crossing
     if scene.choosy:
-        scene, obstacles = _chosen(scene, leads + stops, before_lines(scene, crossing))
+        scene, obstacles = _chosen(scene, others + stops, passing, give_way_at(scene, crossing))
     pose_world, _ = rollout(scene, obstacles)
     pose_ego = to_local(pose_world, scene.ego.pose_world).astype(np.float32)
     nose = scene.s_m + FRONT_M
@@ -95,17 +97,21 @@ def plan_expert(scene: Situation) -> ExpertPlan:
 
 
 def _chosen(
-    scene: Situation, fixed: list[Obstacle], crossing: list[Obstacle]
+    scene: Situation, fixed: list[Obstacle], passing: list[Obstacle], crossing: list[Obstacle]
 ) -> tuple[Situation, list[Obstacle]]:
     """Which scene and obstacles to drive by: to give way, to dash, or to stop where the ego is."""
     walkers = [o for o in crossing if o.walker]
-    usual, dash = (scene, fixed + crossing), (brisk(scene), fixed + walkers)
-    if scene.eager and len(walkers) < len(crossing) and may_dash(*dash):
-        return dash
+    usual, dash = (scene, fixed + passing + crossing), (brisk(scene), fixed + walkers)
+    stop = (scene, [*fixed, *passing, Obstacle(scene.s_m + FRONT_M, 0.0)])
+    if scene.eager:
+        if may_dash(*dash):
+            return dash
+        stands = scene.ego.speed_mps < BEGUN_MPS and not scene.bold
+        if stands and touches_s(*dash, WIDE, START_S) < math.inf:
+            return stop  # creeping on would only cost the run-up
     soon = touches_s(*usual, LEAST)
     if soon == math.inf or (scene.ego.speed_mps < STILL_MPS and not _starts(*usual)):
         return usual
-    stop = (scene, [*fixed, Obstacle(scene.s_m + FRONT_M, 0.0)])
     touched = [(touches_s(*stop, LEAST), stop), (touches_s(*dash, LEAST), dash)]
     later, best = max(touched, key=lambda pair: pair[0])
     return best if later > soon + 0.1 else usual
@@ -201,8 +207,11 @@ def on_path(scene: Situation) -> list[Obstacle]:
         heading = scene.route.at(s_low[i])[2]
         speed = float(agents.speed_mps[i]) * math.cos(agents.pose_world[i, 2] - heading)
         if agents.kind[i] == AgentKind.PEDESTRIAN:
-            speed = 0.0
-        found.append(Obstacle(float(s_low[i]), max(0.0, speed), oncoming=speed < -ONCOMING_MPS))
+            found.append(Obstacle(float(s_low[i]), 0.0, walker=True))
+            continue
+        fast = abs(float(agents.speed_mps[i]))
+        passing = speed < PASSING_SHARE * fast and fast > PASSING_MPS
+        found.append(Obstacle(float(s_low[i]), max(0.0, speed), passing=passing))
     return found
 
 
@@ -286,8 +295,8 @@ def red_lights(scene: Situation) -> list[Obstacle]:
     return found
 
 
-def before_lines(scene: Situation, crossing: list[Obstacle]) -> list[Obstacle]:
-    """Gives way before a signalled stop line where giving way behind it would leave the tail on it.
+def give_way_at(scene: Situation, crossing: list[Obstacle]) -> list[Obstacle]:
+    """Gives way with room for a run-up, and before a signalled line rather than on it.
 
     The light may turn red meanwhile, and a tail that crosses the line then has run it.
     """
@@ -295,10 +304,13 @@ def before_lines(scene: Situation, crossing: list[Obstacle]) -> list[Obstacle]:
     lines = [stop.s_m for stop in scene.stops if stop.s_m > nose - 0.5]
     moved = []
     for o in crossing:
-        tail = o.s_m - STANDSTILL_GAP_M - length
+        at = o.s_m - RUN_UP_M
+        tail = at - STANDSTILL_GAP_M - length
         line = min((s for s in lines if tail < s + 0.5 and s < o.s_m), default=None)
-        early = None if line is None else max(line - 0.8 + STANDSTILL_GAP_M, nose + 0.25)
-        moved.append(o if early is None or o.walker else replace(o, s_m=min(o.s_m, early)))
+        if line is not None:
+            at = min(at, line - 0.8 + STANDSTILL_GAP_M)
+        here = min(o.s_m, nose + STANDSTILL_GAP_M)
+        moved.append(o if o.walker else replace(o, s_m=max(at, here)))
     return moved
 
 

@@ -65,6 +65,7 @@ class Navigator:
         self._moved_s = 0.0
         self._behind_s = BEHIND_S
         self._standing_since: float | None = None
+        self._waiting_since = 0.0
         self._eager_until = self._bold_until = -1.0
 
     def view(self, scene: Situation) -> Situation:
@@ -86,20 +87,22 @@ class Navigator:
         return replace(shown, holds=(*scene.holds, *holds), choosy=True, eager=eager, bold=bold, brisk=brisk)
 
     def _stands(self, scene: Situation) -> tuple[bool, bool]:
-        """Eager and bold: for SOON_S after so long a stand that was not at a light."""
+        """Eager and bold: for SOON_S after so long a stand; at a red light nobody gets bold."""
         red = any(
             light in (RED, YELLOW) and -2.0 < stop.s_m - scene.s_m - FRONT_M < 12.0
             for stop, light in zip(scene.stops, scene.lights, strict=True)
         )
-        if red or abs(scene.ego.speed_mps) > 0.3:
+        if abs(scene.ego.speed_mps) > 0.3:
             self._standing_since = None
         elif self._standing_since is None:
             self._standing_since = scene.t_s
+        if red or self._standing_since is None:
+            self._waiting_since = scene.t_s
         if self._standing_since is not None:
             stood = scene.t_s - self._standing_since
             if stood > EAGER_AFTER_S:
                 self._eager_until = scene.t_s + SOON_S
-            if stood > BOLD_AFTER_S:
+            if scene.t_s - self._waiting_since > BOLD_AFTER_S:
                 self._bold_until = scene.t_s + SOON_S
         return scene.t_s < self._eager_until, scene.t_s < self._bold_until
 

@@ -9,6 +9,8 @@ from drive.contracts import EGO_MKZ, AgentKind
 from drive.geometry.boxes import centre_pose, overlap
 from sim.dash import first_touch_s
 from sim.expert import FRONT_M, plan_expert
+from sim.navigator import Navigator
+from sim.room import Room
 from tests.sim_builders import AgentRow, agents_of, scene_of, straight_route
 
 CROSSING_M = 20.0 + FRONT_M + 4.5  # so far along the route the flow crosses
@@ -91,3 +93,28 @@ def test_with_its_nose_at_the_edge_it_does_not_pull_out_before_somebody_who_come
     car = np.array(row[1:4]) + np.array([[0.0, SPEED_MPS * 0.1 * (k + 1), 0.0] for k in range(40)])
     touched = overlap(ego, (EGO_MKZ.length_m, EGO_MKZ.width_m), car, (4.7, 2.0)).any()
     assert not touched or tip > -0.3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_it_gets_through_a_dense_flow_that_does_not_brake(seed: int) -> None:
+    """Closed loop: the ego drives as planned, the cars keep their speed, 2.4 to 3.3 s apart."""
+    nowhere = np.full(200, np.nan)
+    half = np.full(200, 1.75)
+    navigator = Navigator(Room(half, -half, nowhere, nowhere, nowhere, half, -half))
+    draws = np.random.default_rng(seed)
+    y = -10.0 - np.cumsum(draws.uniform(22.0, 30.0, 40))
+    at, speed = 20.0, 6.0
+    for k in range(300):
+        here = y + 9.0 * 0.2 * k
+        near = [v for v in here if -60.0 < v < 30.0]
+        rows: list[AgentRow] = [(AgentKind.CAR, 60.0, v, np.pi / 2, 9.0, 4.7, 2.0) for v in near]
+        now = scene_of(speed, rows, at_m=at, t_s=0.2 * k)
+        ego = centre_pose(now.ego.pose_world, EGO_MKZ.centre_from_axle_m)
+        size = (EGO_MKZ.length_m, EGO_MKZ.width_m)
+        assert not overlap(ego, size, agents_of(rows).pose_world, (4.7, 2.0)).any()
+        plan = plan_expert(navigator.view(now)).pose_ego
+        speed = float(plan[1, 0] - plan[0, 0]) / 0.1
+        at += float(plan[1, 0])
+        if at > 75.0:
+            return
+    raise AssertionError(f"still waiting at {at:.1f} m")
