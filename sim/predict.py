@@ -15,17 +15,22 @@ MAX_PATHS = 3
 MOST_KEPT = 400  # vehicles come and go
 OFF_LANE_M = 2.5
 ON_WAY_M, ON_WAY_RAD = 1.0, 0.4
+CELL_M, TURNS = 2.0, 12  # squares, and sectors of direction, in which vehicles are counted
+FORKED_M, PROBES, ENOUGH = 2.5, 4, 2
 RISE_MPS2 = 1.5
 TOP_SPEED_MPS = 11.0
 
-Way = tuple[carla.Waypoint, list[tuple[float, float, float]]]  # where it ends, poses STEP_M apart
+Poses = list[tuple[float, float, float]]  # STEP_M apart
+Way = tuple[carla.Waypoint, Poses]  # where it ends, and its poses
+Cell = tuple[int, int, int]
 
 
 class Ways:
     """Lane paths that vehicles may follow, up to MAX_PATHS branches each.
 
     A vehicle keeps the paths that it was seen to be on, since inside a junction the nearest lane need not be
-    the one that it drives along.
+    the one that it drives along. Where several vehicles took the same branch and none another, those that
+    follow are expected to take it too.
 
     Args:
         town: Map of the town.
@@ -34,6 +39,7 @@ class Ways:
     def __init__(self, town: carla.Map) -> None:
         self._town = town
         self._kept: dict[int, list[Way]] = {}
+        self._driven: dict[Cell, set[int]] = {}
 
     def of(self, vehicle: int, pose_world: F64, z_m: float, reach_m: float) -> tuple[F64, ...]:
         """Paths of one vehicle.
@@ -52,8 +58,35 @@ class Ways:
         kept = [_rest(way, pose_world) for way in self._kept.get(vehicle, [])]
         ways = [way for way in kept if way is not None] or self._begin(pose_world, z_m)
         self._kept[vehicle] = _grown(ways, int(reach_m / STEP_M) + 1)
+        self._driven.setdefault(_cell(pose_world), set()).add(vehicle)
         start = tuple(float(v) for v in pose_world)
-        return tuple(np.array([start, *poses]) for _, poses in self._kept[vehicle] if poses)
+        return tuple(np.array([start, *poses]) for poses in self._usual(vehicle) if poses)
+
+    def _usual(self, vehicle: int) -> list[Poses]:
+        """The branches that others took, if some are known to be taken; else all."""
+        branches = [poses for _, poses in self._kept[vehicle]]
+        if len(branches) < 2:
+            return branches
+        took = [self._took(branches, k, vehicle) for k in range(len(branches))]
+        return [poses for poses, n in zip(branches, took, strict=True) if n or max(took) < ENOUGH]
+
+    def _took(self, branches: list[Poses], number: int, vehicle: int) -> int:
+        """How many vehicles drove along a branch behind the fork that makes it different from the others."""
+        mine = np.array(branches[number])
+        others = [np.array(poses)[:, :2] for k, poses in enumerate(branches) if k != number]
+        apart = np.min([_gaps(mine[:, :2], other) for other in others], axis=0)
+        own = mine[apart > FORKED_M][:PROBES]
+        if not len(own):
+            return 1  # not there yet: neither taken nor ruled out
+        counts = [len(self._near(pose) - {vehicle}) for pose in own]
+        return min(counts)
+
+    def _near(self, pose: F64) -> set[int]:
+        """Who drove within about a cell of a place, in about its direction."""
+        x, y, turn = _cell(pose)
+        steps = (-1, 0, 1)
+        cells = ((x + i, y + j, (turn + k) % TURNS) for i in steps for j in steps for k in steps)
+        return set().union(*(self._driven.get(cell, set()) for cell in cells))
 
     def _begin(self, pose_world: F64, z_m: float) -> list[Way]:
         place = location(pose_world[0], pose_world[1], z_m)
@@ -64,6 +97,16 @@ class Ways:
         if math.hypot(lane[0] - pose_world[0], lane[1] - pose_world[1]) > OFF_LANE_M:
             return []
         return [] if abs(wrap_angle(lane[2] - pose_world[2])) > 1.0 else [(here, [])]
+
+
+def _cell(pose: F64) -> Cell:
+    return round(pose[0] / CELL_M), round(pose[1] / CELL_M), round(pose[2] / math.tau * TURNS) % TURNS
+
+
+def _gaps(points: F64, line: F64) -> F64:
+    """Distance of each point (P, 2) to the nearest one of a line (L, 2)."""
+    gaps: F64 = np.hypot(*(points[:, None] - line).transpose(2, 0, 1)).min(1)
+    return gaps
 
 
 def _grown(ways: list[Way], steps: int) -> list[Way]:

@@ -20,7 +20,8 @@ def town():  # type: ignore[no-untyped-def]
 def drives(town) -> list[F64]:  # type: ignore[no-untyped-def]
     """Ways through junctions with every choice at the first fork, poses 1 m apart."""
     found = []
-    for start in [w for w in town.generate_waypoints(60.0) if not w.next(6.0)[0].is_junction][:25]:
+    before = [w for w in town.generate_waypoints(9.0) if not w.next(6.0)[0].is_junction]
+    for start in [w for w in before if w.next(18.0)[0].is_junction][:25]:
         for turn in range(3):
             here, poses = start, []
             for _ in range(70):
@@ -56,3 +57,29 @@ def test_who_leaves_its_way_is_looked_up_anew(town) -> None:  # type: ignore[no-
     assert np.hypot(*(path[5, :2] - other[0, :2])) < 15.0
     aside = first[0] + np.array([0.0, 0.0, np.pi])
     assert kept.of(8, aside, 0.0, 20.0) == ()
+
+
+def forks(town) -> list[list[F64]]:  # type: ignore[no-untyped-def]
+    """Ways from the same place that part at a junction."""
+    found: dict[tuple[float, float], list[F64]] = {}
+    for way in drives(town):
+        same = found.setdefault((float(way[0, 0]), float(way[0, 1])), [])
+        if all(np.hypot(*(way[60, :2] - other[60, :2])) > 20.0 for other in same):
+            same.append(way)
+    return [ways for ways in found.values() if len(ways) > 1]
+
+
+def test_a_vehicle_is_expected_where_those_before_it_went(town) -> None:  # type: ignore[no-untyped-def]
+    ways, *_ = forks(town)
+    for usual in ways:
+        kept = Ways(town)
+        assert len(kept.of(0, ways[0][0], 0.0, 44.0)) >= len(ways)
+        for number in (1, 2):
+            for k in range(0, 66, 2):
+                kept.of(number, usual[k], 0.0, 44.0)
+        (path,) = kept.of(3, usual[0], 0.0, 44.0)
+        assert np.hypot(*(usual[:, :2] - path[20, :2]).T).min() < 0.7
+        other = next(way for way in ways if way is not usual)
+        for k in range(0, 56, 2):  # this one goes another way: that is seen once it is off the usual one
+            (path, *_) = kept.of(4, other[k], 0.0, 10.0)
+        assert np.hypot(*(other[:, :2] - path[4, :2]).T).min() < 0.7
