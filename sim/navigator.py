@@ -46,7 +46,7 @@ BESIDE_M = 2.0
 JOIN_MPS = 2.2
 SIREN_M = 45.0
 STOP_BEFORE_M = 1.0
-EAGER_AFTER_S, BOLD_AFTER_S, SOON_S = 0.6, 20.0, 5.0
+EAGER_AFTER_S, BOLD_AFTER_S, DESPERATE_AFTER_S, SOON_S = 0.6, 20.0, 40.0, 5.0
 
 
 class Navigator:
@@ -65,7 +65,7 @@ class Navigator:
         self._moved_s = 0.0
         self._behind_s = BEHIND_S
         self._standing_since: float | None = None
-        self._waiting_since = 0.0
+        self._waiting_since, self._desperate_until = 0.0, -1.0
         self._eager_until = self._bold_until = -1.0
 
     def view(self, scene: Situation) -> Situation:
@@ -84,7 +84,10 @@ class Navigator:
         eager, bold = self._stands(scene)
         brisk = bold or (self.detour is not None and self.detour.oncoming)
         shown = scene if self.detour is None else bent(scene, self.detour)
-        return replace(shown, holds=(*scene.holds, *holds), choosy=True, eager=eager, bold=bold, brisk=brisk)
+        choosy = not self._desperate(scene)
+        return replace(
+            shown, holds=(*scene.holds, *holds), choosy=choosy, eager=eager, bold=bold, brisk=brisk
+        )
 
     def _stands(self, scene: Situation) -> tuple[bool, bool]:
         """Eager and bold: for SOON_S after so long a stand; at a red light nobody gets bold."""
@@ -105,6 +108,12 @@ class Navigator:
             if scene.t_s - self._waiting_since > BOLD_AFTER_S:
                 self._bold_until = scene.t_s + SOON_S
         return scene.t_s < self._eager_until, scene.t_s < self._bold_until
+
+    def _desperate(self, scene: Situation) -> bool:
+        """For SOON_S after so long a wait it relies on the others to brake: there is no better gap."""
+        if scene.t_s - self._moved_s > DESPERATE_AFTER_S:
+            self._desperate_until = scene.t_s + SOON_S
+        return scene.t_s < self._desperate_until
 
     def _lose_patience(self, scene: Situation) -> None:
         """The longer the ego has stood, the shorter a gap will do: those behind it brake."""

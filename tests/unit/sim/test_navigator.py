@@ -199,3 +199,21 @@ def test_whoever_has_waited_long_takes_a_shorter_gap() -> None:
     for t_s in (0.0, 5.0):
         assert highest_shift(navigator.view(replace(now, t_s=t_s))) < 0.01
     assert highest_shift(navigator.view(replace(now, t_s=60.0))) == pytest.approx(3.5, abs=0.01)
+
+
+def test_after_a_very_long_wait_it_relies_on_the_others_for_a_moment() -> None:
+    navigator = Navigator(room())
+    standing = scene_of(0.0, [], at_m=40.0)
+    choosy = [navigator.view(replace(standing, t_s=t_s)).choosy for t_s in (0.0, 10.0, 30.0, 41.0, 42.0)]
+    assert choosy == [True, True, True, False, False]
+    driving = scene_of(6.0, [], at_m=50.0)
+    assert not navigator.view(replace(driving, t_s=44.0)).choosy
+    assert navigator.view(replace(driving, t_s=50.0)).choosy
+
+
+def test_at_a_red_light_it_gets_eager_but_never_bold() -> None:
+    navigator = Navigator(room())
+    red = scene_of(0.0, [], at_m=40.0, lights=[(40.0 + FRONT_M + 1.0, RED)])
+    views = [navigator.view(replace(red, t_s=t_s)) for t_s in (0.0, 1.0, 50.0)]
+    assert [view.eager for view in views] == [False, True, True]
+    assert not any(view.bold for view in views)
