@@ -47,6 +47,7 @@ JOIN_MPS = 2.2
 SIREN_M = 45.0
 STOP_BEFORE_M = 1.0
 EAGER_AFTER_S, BOLD_AFTER_S, DESPERATE_AFTER_S, SOON_S = 0.6, 20.0, 40.0, 5.0
+EAGER_S = 12.0  # long enough for a queue to move up and a run to end
 
 
 class Navigator:
@@ -90,7 +91,7 @@ class Navigator:
         )
 
     def _stands(self, scene: Situation) -> tuple[bool, bool]:
-        """Eager and bold: for SOON_S after so long a stand; at a red light nobody gets bold."""
+        """Eager and bold for a while after so long a stand; at a red light nobody gets bold."""
         red = any(
             light in (RED, YELLOW) and -2.0 < stop.s_m - scene.s_m - FRONT_M < 12.0
             for stop, light in zip(scene.stops, scene.lights, strict=True)
@@ -104,7 +105,7 @@ class Navigator:
         if self._standing_since is not None:
             stood = scene.t_s - self._standing_since
             if stood > EAGER_AFTER_S:
-                self._eager_until = scene.t_s + SOON_S
+                self._eager_until = scene.t_s + EAGER_S
             if scene.t_s - self._waiting_since > BOLD_AFTER_S:
                 self._bold_until = scene.t_s + SOON_S
         return scene.t_s < self._eager_until, scene.t_s < self._bold_until
