@@ -38,6 +38,7 @@ PASSING_MPS, PASSING_SHARE = 1.0, 0.7
 STILL_MPS = 0.1
 BEGUN_MPS, START_S = 0.5, 0.25  # from standstill the wheels turn later than the plan says
 RUN_UP_M = 4.0
+FASTER_MPS, LEAVING_M = 2.0, 2.0
 DASH_M, DASH_MPS = 4.0, 3.0  # a run that is shorter or ends slower may end in the way of others
 FOLLOWS_M = 1.2  # so little beside the ego's line, somebody is in its lane: behind it or ahead of it
 BOLD_M = 9.0  # so near to the place where ways meet, it may go
@@ -101,7 +102,7 @@ def _chosen(
 ) -> tuple[Situation, list[Obstacle]]:
     """Which scene and obstacles to drive by: to give way, to dash, or to stop where the ego is."""
     walkers = [o for o in crossing if o.walker]
-    usual, dash = (scene, fixed + passing + crossing), (brisk(scene), fixed + walkers)
+    usual, dash = (scene, fixed + passing + crossing), (brisk(scene), _leaving(scene, fixed) + walkers)
     stop = (scene, [*fixed, *passing, Obstacle(scene.s_m + FRONT_M, 0.0)])
     if scene.eager:
         if may_dash(*dash):
@@ -119,6 +120,12 @@ def _chosen(
 
 def _starts(scene: Situation, obstacles: list[Obstacle]) -> bool:
     return float(rollout(scene, obstacles)[1][-1]) > 0.3
+
+
+def _leaving(scene: Situation, obstacles: list[Obstacle]) -> list[Obstacle]:
+    """Behind somebody who is much faster a smaller gap will do, since it grows."""
+    faster = scene.ego.speed_mps + FASTER_MPS
+    return [replace(o, s_m=o.s_m + LEAVING_M) if o.speed_mps > faster else o for o in obstacles]
 
 
 def brisk(scene: Situation) -> Situation:

@@ -118,3 +118,12 @@ def test_it_gets_through_a_dense_flow_that_does_not_brake(seed: int) -> None:
         if at > 75.0:
             return
     raise AssertionError(f"still waiting at {at:.1f} m")
+
+
+def test_it_follows_close_behind_somebody_who_is_faster() -> None:
+    """A gap in a flow begins right behind a car that drives on."""
+    ahead = (AgentKind.CAR, 20.0 + FRONT_M + 2.3 + 2.35, 0.0, 0.0, 9.0, 4.7, 2.0)
+    now = replace(scene_of(4.0, [ahead]), choosy=True)
+    eager = plan_expert(replace(now, eager=True)).pose_ego
+    assert eager[9, 0] > 4.0
+    assert eager[9, 0] > plan_expert(now).pose_ego[9, 0] + 0.3
