@@ -6,7 +6,7 @@ from collections.abc import Callable
 import carla
 
 from sim.scenarios import crossings, manoeuvres, obstacles
-from sim.scenarios.flows import BICYCLES, CARS, Flow
+from sim.scenarios.flows import BICYCLES, CARS, FRONT_M, Flow
 from sim.scenarios.junctions import next_junction, ways_through
 from sim.scenarios.lanes import way_between
 from sim.scenarios.stage import Act, Cue, Now, Together, Unplaceable
@@ -15,10 +15,14 @@ Maker = Callable[[Cue], Act]
 LIGHT = {"green": carla.TrafficLightState.Green, "red": carla.TrafficLightState.Red}
 AGAIN_S = 0.5
 RED_S = 8.0
+BRAKE_MPS2 = 3.0
 
 
 class Lights(Act):
-    """The ego's light at the next junction shows green, or red for a while and then green; the others red."""
+    """The ego's light at the next junction shows green, or red for a while and then green; the others red.
+
+    It does not turn red before an ego that could not stop any more.
+    """
 
     def __init__(self, cue: Cue, end_m: float, red_s: float = 0.0) -> None:
         super().__init__(cue.stage, end_m)
@@ -35,6 +39,9 @@ class Lights(Act):
             ahead = [stop for stop in now.scene.stops if stop.s_m > now.scene.s_m + 1.0]
             if not ahead:
                 return
+            room = ahead[0].s_m - now.scene.s_m - FRONT_M
+            if room < now.scene.ego.speed_mps**2 / (2 * BRAKE_MPS2) + 0.5:
+                self.red_s = 0.0
             self.light = self.stage.world.get_actor(ahead[0].light_id)
             self.others = [x for x in self.light.get_group_traffic_lights() if x.id != self.light.id]
         slow = now.scene.ego.speed_mps < 1.0

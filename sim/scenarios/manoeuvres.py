@@ -1,10 +1,12 @@
 """What single vehicles do to the ego: cut in, brake hard, block, hurry past; and what the road does."""
 
+import math
+
 import carla
 import numpy as np
 
 from drive.contracts import EGO_MKZ, F64
-from sim.frames import transform
+from sim.frames import transform, vector
 from sim.scenarios.crossings import exit_of
 from sim.scenarios.flows import CARS, Flow
 from sim.scenarios.lanes import kerb_offset, same_way, way_between
@@ -23,6 +25,9 @@ from sim.scenarios.stage import (
 )
 
 MERGE_M = 14.0
+ABREAST_M, GONE_M = 7.0, 16.0  # lead on the ego's rear axle at which a merging car would touch the ego
+LATE_M = 25.0  # so near to the place where the lanes meet there is no more overtaking
+BRAKE_MPS2 = 3.0
 
 
 def merge_path(cue: Cue, at_m: float, left_m: float, wait_m: float = 2.0) -> F64:
@@ -107,7 +112,7 @@ class HighwayCutIn(Act):
         rest = route_path(stage.route, self.merge_m + 22.0, len(stage.route.pose_world))
         path = evenly(np.concatenate([ramp[: k + 1], rest]))
         super().__init__(stage, min(self.merge_m + 40.0, stage.route.goal_m - 2.0))
-        self.along_m = float(k)
+        self.along_m, self.begun = float(k), False
         z = stage.lane_at((*ramp[0, :2], cue.place("other_actor_location")[2])).transform.location.z
         self.car = Car(stage, stage.spawn(CARS[0], path[0], z), path, 9.0)
         self.actors.append(self.car.actor)
@@ -116,12 +121,33 @@ class HighwayCutIn(Act):
         """Keep pace until the lanes meet."""
         if not now.on:
             return
+        speed = now.scene.ego.speed_mps
+        if not self.begun:
+            self.begun = True
+            yaw = float(self.car.path_world[0, 2])
+            self.car.actor.set_target_velocity(vector(speed * math.cos(yaw), speed * math.sin(yaw)))
         mine, ego = self.along_m - self.car.at_m, self.merge_m - now.scene.s_m
-        speed = 8.0
-        if mine > 0:
-            speed = min(13.0, max(3.0, now.scene.ego.speed_mps + 0.5 * (mine - ego + self.AHEAD_M)))
         self.car.careful = mine <= 0
-        self.car.tick(now, speed)
+        self.car.tick(now, merge_speed(mine, ego, speed, self.AHEAD_M))
+
+
+def merge_speed(mine_m: float, ego_m: float, ego_mps: float, ahead_m: float) -> float:
+    """Speed [m/s] of a car that wants to merge `ahead_m` before the ego.
+
+    Args:
+        mine_m: Its way to the place where the lanes meet; 0 or less behind it.
+        ego_m: The ego's way there.
+        ego_mps: The ego's speed.
+        ahead_m: How far ahead of the ego it wants to be. Abreast of the ego it lets the ego go first.
+    """
+    if mine_m <= 0:
+        return max(8.0, ego_mps - 1.0)
+    lead = ego_m - mine_m
+    wanted = min(13.0, max(3.0, ego_mps + 0.5 * (ahead_m - lead)))
+    if lead < -GONE_M and mine_m < LATE_M:
+        return min(wanted, max(3.0, ego_mps))
+    abreast = -GONE_M <= lead < ABREAST_M
+    return min(wanted, math.sqrt(2 * BRAKE_MPS2 * max(0.0, mine_m - 2.0))) if abreast else wanted
 
 
 class HardBrake(Act):

@@ -11,11 +11,12 @@ import pytest
 from drive.contracts import AgentKind
 from sim.frames import transform
 from sim.scenarios import crossings, manoeuvres, obstacles
-from sim.scenarios.catalog import junction_flow
-from sim.scenarios.flows import Flow
+from sim.scenarios.catalog import Lights, junction_flow
+from sim.scenarios.flows import FRONT_M, Flow
 from sim.scenarios.lanes import oncoming_path
 from sim.scenarios.motion import road_users
 from sim.scenarios.stage import Act, Unplaceable, beside, route_path
+from sim.situation import StopLine
 from tests.light_server import TICK_S
 from tests.stage_builder import Rehearsal, across, route_of, theatre
 
@@ -219,6 +220,21 @@ def test_who_runs_a_light_neither_waits_for_an_ego_that_slows_nor_stays(
         assert min(speeds[began : began + round(2.0 / TICK_S)]) > 3.0
         assert not len(now.scene.agents.ids)
     leaves_nothing(left, act)
+
+
+@pytest.mark.parametrize(("gap_m", "state"), [(20.0, "Red"), (3.0, "Green"), (-1.0, "Green")])
+def test_a_light_does_not_turn_red_before_an_ego_that_cannot_stop(
+    left: Rehearsal, gap_m: float, state: str
+) -> None:
+    light = sorted(left.world.get_actors().filter("traffic.traffic_light"), key=lambda x: x.id)[0]
+    act = Lights(left.cue("x"), 150.0, red_s=8.0)
+    now = left.now(6.0, on=True)
+    stop = StopLine(left.s_m + FRONT_M + gap_m, light.id)
+    act.tick(replace(now, scene=replace(now.scene, stops=(stop,), lights=(2,))))
+    left.world.tick()
+    assert str(light.get_state()) == state
+    light.freeze(False)
+    act.close()
 
 
 def test_nobody_turns_into_the_oncoming_lane_while_the_ego_is_in_it(left: Rehearsal) -> None:
