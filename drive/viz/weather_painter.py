@@ -210,10 +210,19 @@ def _shine(bgra: U8, ground: U8, air: Air) -> None:
 
 
 def _add(bgra: U8, small: F32, mask: U8 | None) -> None:
-    """Add a coarse picture where the mask lets it."""
-    coarse = np.minimum(small, 255).astype(np.uint8)
+    """Add a coarse picture where the mask lets it; lamps keep their hue."""
+    coarse = _within_range(small).astype(np.uint8)
     whole = cv2.resize(coarse, bgra.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+    lamps = bgra[..., 3] == _LAMP
+    lit = bgra[lamps].astype(np.float32) + whole[lamps]
     cv2.add(bgra, whole, bgra, mask)
+    bgra[lamps, :3] = _within_range(lit[:, :3])
+
+
+def _within_range(colour: F32) -> F32:
+    """What is too bright for a byte, darker but of the same hue."""
+    limited: F32 = colour * np.minimum(1, 255 / np.maximum(colour.max(-1, keepdims=True), 1))
+    return limited
 
 
 def _add_rain(bgra: U8, view: View, look: Look) -> None:
