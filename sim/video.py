@@ -123,7 +123,8 @@ def _facts(log: DriveLog, k: int, t_us: int) -> list[tuple[str, tuple[int, int, 
     """Lines of text with their colours."""
     plans, step = log.plans, int(log.plans.step[k])
     at_s = (t_us - int(log.ego.t_us[0])) / 1e6
-    kmh, limit = 3.6 * log.ego.speed_mps[step], 3.6 * plans.speed_limit_mps[k]
+    kmh = round(3.6 * float(log.ego.speed_mps[step]), 1) + 0.0  # no "-0.0"
+    limit = 3.6 * plans.speed_limit_mps[k]
     turn = Turn(int(plans.turn[k])).name.lower().replace("_", " ")
     lines = [
         (log.meta.route[:72], DIM),
