@@ -30,7 +30,7 @@ TOP_MPS, ONCOMING_TOP_MPS = 9.0, 10.0
 HALF_BACK_M = 3.5  # so far behind the obstacle the ego has left the other lane
 PASSING_MPS = 6.5
 ACCEL_MPS2 = 2.5
-STANDING_MPS = 0.08
+STANDING_MPS, SLOW_MPS = 0.08, 1.5
 FOLLOWS_M = 1.2  # so little beside the ego, somebody behind is in its own lane
 HALF_EGO_M = EGO_MKZ.width_m / 2
 
@@ -66,8 +66,12 @@ class Block:
     side_m: float = SIDE_M
 
 
-def ways_around(scene: Situation, beside: Beside, room: Room, block: Block) -> list[Detour]:
-    """Detours that have room, best first: in the lane, on one of the same way, on the oncoming one."""
+def ways_around(scene: Situation, beside: Beside, room: Room, block: Block) -> tuple[list[Detour], bool]:
+    """Detours that have room, best first: in the lane, on one of the same way, on the oncoming one.
+
+    Returns:
+        The detours that can be begun now, and whether there would be any from further back.
+    """
     left_edge, right_edge = float(beside.left[block.rows].max()), float(beside.right[block.rows].min())
     over_left = left_edge + block.side_m + HALF_EGO_M
     over_right = right_edge - block.side_m - HALF_EGO_M
@@ -90,12 +94,9 @@ def ways_around(scene: Situation, beside: Beside, room: Room, block: Block) -> l
     passing = (block.high_m - scene.s_m + 12.0) / max(2.0, PASSING_MPS - slow)
     moved = replace(block, high_m=block.high_m + slow * passing)
     around = frozenset(int(i) for i in scene.agents.ids[block.rows])
-    found = (
-        _shape(scene, moved, left_m, around, oncoming)
-        for left_m, oncoming in options
-        if most_right + HALF_EGO_M < left_m < most_left - HALF_EGO_M
-    )
-    return [detour for detour in found if detour is not None]
+    roomy = [way for way in options if most_right + HALF_EGO_M < way[0] < most_left - HALF_EGO_M]
+    found = (_shape(scene, moved, left_m, around, oncoming) for left_m, oncoming in roomy)
+    return [detour for detour in found if detour is not None], bool(roomy)
 
 
 def _shape(
@@ -106,7 +107,7 @@ def _shape(
     length = max(8.0, 1.7 * speed) * max(0.45, min(1.3, abs(left_m) / 3.5))
     full = block.low_m - CLEAR_BEFORE_M
     begin = max(scene.s_m + 0.5, full - max(length, 14.0 * min(1.0, abs(left_m) / 3.5)))
-    swing = 2.2 if speed > STANDING_MPS else 1.6  # from standstill the wheel turns further
+    swing = 2.2 if speed > SLOW_MPS else 1.6  # from standstill the wheel turns further
     if full - begin < max(4.0, swing * abs(left_m)) and abs(left_m) > 0.8:
         return None
     back = block.high_m + (ONCOMING_BEHIND_M if oncoming else CLEAR_BEHIND_M) + REAR_M

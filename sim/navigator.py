@@ -35,8 +35,7 @@ __all__ = ["Navigator", "Room", "room_of"]
 LOOK_M = 55.0
 SLOW_MPS = 3.5
 STOOD_S = 4.0
-WAIT_BEFORE_M, NEARER_M = 12.0, 5.0
-UP_AFTER_S, UP_IN_S = 20.0, 5.0  # then it waits NEARER_M closer: it may be what others wait for
+WAIT_BEFORE_M = 12.0
 NO_WAY_M = 2.6  # a gap this narrow is no way for a car
 QUEUE_M = 28.0  # nearer before a red light, a standing car is in a queue
 PATIENT_S = 8.0
@@ -173,15 +172,14 @@ class Navigator:
             self._extend(scene, beside, block)
             if nose > self.detour.from_m and block.low_m < self.detour.to_m:
                 return None
-        ways = ways_around(scene, beside, self.room, block)
+        ways, roomy = ways_around(scene, beside, self.room, block)
         for way in ways:
             if is_free(scene, beside, block.rows, way, self._behind_s):
                 self.detour = way
                 return None
-        if not ways or block.low_m - nose < 2.0:
+        if not roomy or block.low_m - nose < 2.0:
             return None  # only those who can go around need the room to swing out
-        up = NEARER_M * min(1.0, max(0.0, (scene.t_s - self._moved_s - UP_AFTER_S) / UP_IN_S))
-        return max(block.low_m - WAIT_BEFORE_M + up, nose + 0.1)
+        return max(block.low_m - WAIT_BEFORE_M, nose + 0.1)
 
     def _extend(self, scene: Situation, beside: Beside, block: Block) -> None:
         """Slow ones move on while they are passed: come back behind where they are by then."""
