@@ -61,9 +61,8 @@ def run_suite(
         UserError: Missing town, other version, foreign results in out_dir or another run that writes there, a
             policy that cannot be built, no cluster, or three identical crashes.
     """
-    preflight(suite, carla, cluster)
+    simulator = preflight(suite, carla, cluster)
     name = policy_name or ("expert" if policy == "expert" else _factory_name(policy))
-    simulator = "light simulator" if carla is None else "CARLA"
     options = DriveOptions(record, perturb, dagger, _wall_limit_s(suite))
     run = {
         "policy": name,
@@ -147,8 +146,17 @@ def _wall_limit_s(suite: Suite) -> float:
     return max(DriveOptions.wall_limit_s, longest_m / SLOWEST_MPS)
 
 
-def preflight(suite: Suite, carla: str | None, cluster: str | None = None) -> None:
-    """Check towns (and the server's version) before anything starts; UserError lists what is missing."""
+def preflight(
+    suite: Suite, carla: str | None, cluster: str | None = None
+) -> Literal["light simulator", "CARLA"]:
+    """Check towns (and the servers' version) before anything starts.
+
+    Returns:
+        What drives: `carla` may be the address of a light server too.
+
+    Raises:
+        UserError: A town is missing, a server does not answer, or the servers are of both kinds.
+    """
     if cluster is not None:
         from sim.cluster import check_address
 
@@ -157,17 +165,24 @@ def preflight(suite: Suite, carla: str | None, cluster: str | None = None) -> No
         from sim.server.opendrive import available_towns
 
         _check_towns(suite, available_towns(), "the light simulator")
-        return
-    from sim.session import connect, towns_on
+        return "light simulator"
+    from sim.session import connect, simulator_of, towns_on
 
+    at: dict[Literal["light simulator", "CARLA"], str] = {}
     for address in parse_addresses(carla):
         try:
-            towns = towns_on(connect(*parse_address(address)))
+            client = connect(*parse_address(address))
+            kind, towns = simulator_of(client), towns_on(client)
         except RuntimeError as error:
             raise UserError(
                 f"--carla {address}: no answer ({error}); start CARLA 0.9.16 or leave --carla out"
             ) from None
-        _check_towns(suite, towns, f"the CARLA server at {address}")
+        at.setdefault(kind, address)
+        _check_towns(suite, towns, f"the {kind} at {address}")
+    if len(at) > 1:
+        where = ", ".join(f"{kind} at {address}" for kind, address in at.items())
+        raise UserError(f"--carla: {where}; scores of the two do not mix, give servers of one kind")
+    return next(iter(at))
 
 
 def _check_towns(suite: Suite, towns: Sequence[str], where: str) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import carla
 import numpy as np
@@ -16,6 +17,7 @@ from sim.lights import RouteLights
 from sim.route_planner import FileRouteSpec, route_for
 from sim.routes import Route, RouteSpec, road_speeds_mps
 from sim.sensors import IMAGE_WAIT_S, CollisionSensor, Contact, FrontCamera
+from sim.server.blueprints import MARK
 from sim.situation import Situation
 from sim.traffic import hand_over, spawn_ego, spawn_vehicles, start_traffic_manager
 from sim.walkers import Walkers
@@ -50,6 +52,12 @@ def connect(host: str, port: int) -> carla.Client:
         )
     client.set_timeout(TICK_TIMEOUT_S)
     return client
+
+
+def simulator_of(client: carla.Client) -> Literal["light simulator", "CARLA"]:
+    """What answers at the other end; the light server has a blueprint that CARLA lacks."""
+    library = client.get_world().get_blueprint_library()
+    return "light simulator" if len(library.filter(MARK)) else "CARLA"
 
 
 def towns_on(client: carla.Client) -> list[str]:

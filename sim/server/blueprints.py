@@ -8,6 +8,7 @@ from sim.server.prop_sizes import PROPS, HalfSize
 from sim.server.sensor_blueprints import sensor_attributes
 
 BOOL, INT, FLOAT, STRING, COLOUR = range(1, 6)
+MARK = "util.light_simulator"  # tells a client that this is not CARLA; cannot be spawned
 Attribute = list[Any]
 _SIZE_WORDS = ((0.3, "tiny"), (0.8, "small"), (1.8, "medium"))
 
@@ -89,9 +90,10 @@ def _props() -> dict[str, list[Attribute]]:
 
 
 def definitions() -> list[list[Any]]:
-    """ActorDefinition rows [uid, id, tags, attributes] of everything that can be spawned."""
+    """ActorDefinition rows [uid, id, tags, attributes] of what can be spawned, and of MARK."""
     controller = {"controller.ai.walker": [_attr("role_name", STRING, "")]}
     library = _vehicles() | _walkers() | controller | _props() | sensor_attributes()
+    library[MARK] = []
     return [[uid, i, ",".join(i.split(".")), attrs] for uid, (i, attrs) in enumerate(library.items(), 1)]
 
 
@@ -99,4 +101,4 @@ NUMERIC: dict[str, frozenset[str]] = {
     row[1]: frozenset(attribute[0] for attribute in row[3] if attribute[1] in (INT, FLOAT))
     for row in definitions()
 }
-SPAWNABLE = frozenset(NUMERIC)
+SPAWNABLE = frozenset(NUMERIC) - {MARK}

@@ -7,7 +7,12 @@ import carla
 import numpy as np
 import pytest
 
+from sim.routes import RouteSpec
+from sim.runner import preflight
+from sim.server.blueprints import MARK
 from sim.server.opendrive import read_town
+from sim.session import simulator_of
+from sim.suites import Suite
 from sim.watchdog import Watchdog
 from tests.light_server import TICK_S, connect, running_server, serving, synchronous
 
@@ -63,6 +68,17 @@ def test_version_and_maps(client: carla.Client) -> None:
     assert client.get_server_version() == client.get_client_version()
     names = {name.split("/")[-1] for name in client.get_available_maps()}
     assert {"Town01", "Town02", "Town10HD"} <= names
+
+
+def test_a_light_server_is_told_from_carla(client: carla.Client, world: carla.World) -> None:
+    assert simulator_of(client) == "light simulator"
+    with pytest.raises(RuntimeError):
+        spawn(world, MARK, world.get_map().get_spawn_points()[0])
+
+
+def test_a_run_on_foreign_light_servers_is_not_called_carla(port: int) -> None:
+    suite = Suite("one", "", (RouteSpec("r", "Town02", 100, 100.0),))
+    assert preflight(suite, f"127.0.0.1:{port}") == "light simulator"
 
 
 def test_vehicle_drives_and_stands_still_exactly(world: carla.World) -> None:

@@ -223,6 +223,7 @@ def test_the_only_foreign_server_dies_and_the_rest_is_infrastructure(tmp_path: P
         with meanwhile(once(psutil.Process.kill, lambda p: p.pid == doomed.pid and driving(p))):
             result = run_suite(BOTH, "expert", tmp_path, carla=f"127.0.0.1:{port}", record=False)
     assert [c.status for c in result.cases] == ["infrastructure", "infrastructure"]
+    assert "light simulator" in result.protocol
     reasons = [r["meta"]["reason"] for r in records(tmp_path).values()]
     assert all("no server is left" in reason or "does not answer" in reason for reason in reasons)
     assert not servers()
