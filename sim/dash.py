@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drive.contracts import DT_S, EGO_MKZ, F64, AgentKind, Bool
+from drive.contracts import DT_S, EGO_MKZ, F64, STEPS, AgentKind, Bool
 from drive.geometry.boxes import centre_pose, overlap
-from sim.predict import FINE_TIMES_S, boxes_ahead
+from sim.predict import boxes_ahead
 from sim.situation import Agents
+
+TIMES_S = np.arange(1, STEPS + 1) * DT_S  # at every pose: in twice that time a bicycle is passed unseen
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def first_touch_s(
         berth: Room to keep.
         late_s: So much later than planned the ego will be everywhere.
     """
-    boxes, rows = boxes_ahead(agents, FINE_TIMES_S + late_s, rising=False)
+    boxes, rows = boxes_ahead(agents, TIMES_S + late_s, rising=False)
     if not len(boxes):
         return math.inf
     who, t_s = rows[:, 0].astype(int), rows[:, 1] - late_s
@@ -64,7 +66,7 @@ def first_touch_s(
     long = EGO_MKZ.length_m + 2 * (berth.ahead_m + berth.later_mps * t_s)
     hit = overlap(ego, np.stack([long, wide], -1), boxes, agents.size_m[who])
     speed = float(np.hypot(*(poses[-1, :2] - poses[-6, :2]))) / (5 * DT_S)
-    last = t_s > FINE_TIMES_S[-1] - 1e-6
+    last = t_s > TIMES_S[-1] - 1e-6
     closing = np.maximum(0.0, agents.speed_mps[who] - speed) * berth.closing_s
     hit |= last & overlap(ego, np.stack([long + 2 * closing, wide], -1), boxes, agents.size_m[who])
     hit &= ~ignored[who] & (t_s <= berth.until_s)

@@ -7,7 +7,7 @@ import pytest
 
 from drive.contracts import EGO_MKZ, AgentKind
 from drive.geometry.boxes import centre_pose, overlap
-from sim.dash import first_touch_s
+from sim.dash import BEGUN, first_touch_s
 from sim.expert import FRONT_M, plan_expert
 from sim.navigator import Navigator
 from sim.room import Room
@@ -127,3 +127,23 @@ def test_it_follows_close_behind_somebody_who_is_faster() -> None:
     eager = plan_expert(replace(now, eager=True)).pose_ego
     assert eager[9, 0] > 4.0
     assert eager[9, 0] > plan_expert(now).pose_ego[9, 0] + 0.3
+
+
+@pytest.mark.parametrize("ego_mps", [4.0, 8.0, 12.0])
+@pytest.mark.parametrize("kind", [AgentKind.CYCLIST, AgentKind.CAR])
+def test_nobody_crosses_unseen_between_two_moments(ego_mps: float, kind: AgentKind) -> None:
+    """A short bicycle is in a fast ego's way for less than two tenths of a second."""
+    size, speed = ((1.7, 0.56), 3.5) if kind == AgentKind.CYCLIST else ((4.7, 2.0), 10.0)
+    fine = np.arange(1, 401) * 0.01
+    met = 0
+    for first in np.arange(-42.0, -2.0, 0.23):
+        row: AgentRow = (kind, 16.0, float(first), np.pi / 2, speed, *size)
+        moved = np.stack([np.full(400, 16.0), first + speed * fine, np.full(400, np.pi / 2)], -1)
+        middle = np.stack([ego_mps * fine + EGO_MKZ.centre_from_axle_m, 0 * fine, 0 * fine], -1)
+        meets = overlap(middle, (EGO_MKZ.length_m, EGO_MKZ.width_m), moved, size)
+        poses = np.stack([ego_mps * np.arange(1, 41) * 0.1, np.zeros(40), np.zeros(40)], -1)
+        seen = first_touch_s(poses, agents_of([row]), np.zeros(1, bool), BEGUN)
+        touch = meets.sum() >= 6  # less is a graze of corners
+        met += bool(touch)
+        assert np.isfinite(seen) or not touch
+    assert met
