@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drive.contracts import EGO_MKZ, Bool
+from drive.contracts import EGO_MKZ, F64, Bool
 from drive.geometry.se2 import wrap
 from sim.expert import FRONT_M, REAR_M
 from sim.room import Room
@@ -25,6 +25,7 @@ LEAST_BEHIND_S = 0.7
 HURRY = 0.35  # share of the time beside an obstacle that an ego without patience leaves out of account
 GAP_BEHIND_M, GAP_AHEAD_M = 6.0, 5.0
 ONCOMING_S, ONCOMING_M = 0.6, 3.0
+STARTING_MPS, STARTING_MPS2, STARTED_MPS = 5.0, 3.0, 12.0  # so slow, who comes may just have started
 SWING_S = 1.5  # until the ego is in the other lane
 TOP_MPS, ONCOMING_TOP_MPS = 9.0, 10.0
 HALF_BACK_M = 3.5  # so far behind the obstacle the ego has left the other lane
@@ -142,7 +143,7 @@ def is_free(scene: Situation, beside: Beside, mine: Bool, detour: Detour, behind
     time = time_for(back - scene.s_m, speed, ONCOMING_TOP_MPS if detour.oncoming else TOP_MPS)
     time *= 1 - HURRY * (BEHIND_S - behind_s) / BEHIND_S
     against = others & (beside.speed < -0.3)
-    meets = beside.low + beside.speed * (time + ONCOMING_S) < back + ONCOMING_M
+    meets = beside.low - _comes(-beside.speed, time + ONCOMING_S) < back + ONCOMING_M
     still_to_come = beside.high + beside.speed * SWING_S > nose
     if (against & meets & still_to_come).any():
         return False
@@ -155,6 +156,14 @@ def is_free(scene: Situation, beside: Beside, mine: Bool, detour: Detour, behind
     if detour.oncoming:
         return not (ahead & (beside.high > tail)).any()
     return not (ahead & (beside.speed < 1.0) & (beside.high > nose)).any()
+
+
+def _comes(speed_mps: F64, time_s: float) -> F64:
+    """Way [m] of those who come, at their speed or, if they are slow, getting faster."""
+    rise = np.minimum(time_s, (STARTED_MPS - speed_mps) / STARTING_MPS2)
+    started = speed_mps * rise + STARTING_MPS2 / 2 * rise**2 + STARTED_MPS * (time_s - rise)
+    way: F64 = np.where(speed_mps < STARTING_MPS, started, speed_mps * time_s)
+    return way
 
 
 def bent(scene: Situation, detour: Detour) -> Situation:

@@ -42,6 +42,7 @@ PATIENT_S = 8.0
 HASTE = 8.0  # seconds of waiting that make the gap a second shorter
 GOING_MPS = 2.5  # so fast the ego is on its way: creeping, it is still waiting
 BESIDE_M = 2.0
+STILL_IN_LANE_M = 0.8
 JOIN_MPS = 2.2
 SIREN_M = 45.0
 STOP_BEFORE_M = 1.0
@@ -166,8 +167,8 @@ class Navigator:
         if block is None:
             return None
         nose = scene.s_m + FRONT_M
-        if self.detour is not None and self.detour.oncoming and scene.s_m < self.detour.from_m:
-            self.detour = None  # nobody may have been in sight when it was chosen: choose again
+        if self.detour is not None and self._thinks_again(scene, beside, block, self.detour):
+            self.detour = None
         if self.detour is not None:
             self._extend(scene, beside, block)
             if nose > self.detour.from_m and block.low_m < self.detour.to_m:
@@ -180,6 +181,14 @@ class Navigator:
         if not roomy or block.low_m - nose < 2.0:
             return None  # only those who can go around need the room to swing out
         return max(block.low_m - WAIT_BEFORE_M, nose + 0.1)
+
+    @staticmethod
+    def _thinks_again(scene: Situation, beside: Beside, block: Block, detour: Detour) -> bool:
+        """It chooses anew before it begins, and gives up a begun way if somebody comes after all."""
+        if not detour.oncoming or scene.s_m < detour.from_m:
+            return detour.oncoming
+        still_here = abs(scene.lateral_m) < STILL_IN_LANE_M
+        return still_here and not is_free(scene, beside, block.rows, detour, LEAST_BEHIND_S)
 
     def _extend(self, scene: Situation, beside: Beside, block: Block) -> None:
         """Slow ones move on while they are passed: come back behind where they are by then."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sim.server.actors import Actor, Mover, Vehicle, Walker
+from sim.server.doors import Door
 
 _CELL_M = 12.0
 _LEVEL_M = 2.5  # bodies further apart in height do not touch (bridges)
@@ -93,7 +94,8 @@ def resolve(moved: list[tuple[Mover, Pose]], actors: Iterable[Actor]) -> list[Co
     """Find contacts of the actors that moved (each with its pose before the tick), and push them apart.
 
     A vehicle that runs into a solid body is moved out of it and keeps the tangential part of its speed, so it
-    can slide along; a vehicle in front takes over a part of the momentum; a walker is pushed aside.
+    can slide along; a vehicle in front takes over a part of the momentum; a walker is pushed aside; an open
+    door stops nobody.
 
     Returns:
         Every touching pair once, in the order in which it was found.
@@ -120,7 +122,8 @@ def resolve(moved: list[tuple[Mover, Pose]], actors: Iterable[Actor]) -> list[Co
                     key = (min(mover.id, other.id), max(mover.id, other.id))
                     if key not in contacts:
                         contacts[key] = Contact(mover, other, _impulse(mover, other, push))
-                    _separate(mover, before, other, push)
+                    if not isinstance(other, Door):  # gives way
+                        _separate(mover, before, other, push)
     return list(contacts.values())
 
 

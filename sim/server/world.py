@@ -173,6 +173,8 @@ class World:
             if isinstance(body, Door):
                 body.follow()
         contacts = collisions.resolve(moved, self.bodies.values())
+        for door in (contact.second for contact in contacts if isinstance(contact.second, Door)):
+            set_doors(self.bodies, door.car, door.index, False)  # slammed shut
         for sensor in self.sensors.values():
             if sensor.parent in self.actors:
                 follow(sensor, self.actors[sensor.parent])

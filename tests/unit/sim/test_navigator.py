@@ -81,6 +81,30 @@ def test_the_oncoming_lane_is_used_when_it_stays_free(far: float, goes: bool) ->
     assert bool(view.holds) != goes
 
 
+def test_who_comes_slowly_may_just_have_started() -> None:
+    road = room(oncoming=3.5, most_left=5.25)
+    slow, _ = after_a_while(Navigator(road), [parked(60.0), coming(110.0, speed=1.9)])
+    assert highest_shift(slow) < 0.01
+    assert slow.holds
+    far, _ = after_a_while(Navigator(road), [parked(60.0), coming(195.0, speed=1.9)])
+    assert highest_shift(far) > 2.0
+
+
+@pytest.mark.parametrize(
+    ("comes", "lateral", "goes"), [(85.0, 0.3, False), (85.0, 1.5, True), (195.0, 0.3, True)]
+)
+def test_a_begun_way_is_given_up_while_the_ego_is_still_in_its_lane(
+    comes: float, lateral: float, goes: bool
+) -> None:
+    """Further out it would stand nose to nose with whoever comes, and neither could go on."""
+    navigator = Navigator(room(oncoming=3.5, most_left=5.25))
+    after_a_while(navigator, [parked(60.0)], at_m=38.0)
+    assert navigator.detour is not None
+    begun = scene_of(3.0, [parked(60.0), coming(comes, speed=13.0)], at_m=navigator.detour.from_m + 1.0)
+    view = navigator.view(replace(begun, t_s=6.0, lateral_m=lateral))
+    assert (highest_shift(view) > 2.0) == goes
+
+
 def test_a_choice_of_the_oncoming_lane_is_made_anew_until_it_is_entered() -> None:
     navigator = Navigator(room(oncoming=3.5, most_left=5.25))
     view, now = after_a_while(navigator, [parked(60.0)])

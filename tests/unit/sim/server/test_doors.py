@@ -63,6 +63,17 @@ def test_only_a_door_on_our_side_is_run_into(
     assert touches(world, ego, car) == hit
 
 
+def test_a_door_that_is_run_into_gives_way_and_shuts(parked: tuple[World, Vehicle, Vehicle]) -> None:
+    world, ego, car = parked
+    set_doors(world.bodies, car, LEFT, True)
+    assert touches(world, ego, car)
+    assert not car.doors
+    speed = ego.speed
+    ego.control[0] = 0.6
+    assert [contact for _ in range(60) for contact in world.step(0.05)] == []
+    assert ego.speed > speed > 3.0
+
+
 def test_a_closed_door_is_gone_and_so_are_those_of_destroyed_cars(
     parked: tuple[World, Vehicle, Vehicle],
 ) -> None:
