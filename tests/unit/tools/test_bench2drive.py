@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -32,7 +33,8 @@ def test_ending_the_tool_ends_the_evaluator(tmp_path: Path, number: signal.Signa
     routes.write_text(ROUTES)
     options = {"evaluator": tmp_path / "b2d", "agents": tmp_path, "routes": routes, "out": tmp_path / "out"}
     command = [sys.executable, bench2drive.__file__, *(f"--{name}={at}" for name, at in options.items())]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tool:
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=heed) as tool:
         while not pid.exists() or not pid.read_text():
             assert tool.poll() is None
             time.sleep(0.05)
