@@ -185,8 +185,10 @@ class Navigator:
     @staticmethod
     def _thinks_again(scene: Situation, beside: Beside, block: Block, detour: Detour) -> bool:
         """It chooses anew before it begins, and gives up a begun way if somebody comes after all."""
-        if not detour.oncoming or scene.s_m < detour.from_m:
-            return detour.oncoming
+        if not detour.oncoming:
+            return False
+        if scene.s_m < detour.from_m:
+            return True
         still_here = abs(scene.lateral_m) < STILL_IN_LANE_M
         return still_here and not is_free(scene, beside, block.rows, detour, LEAST_BEHIND_S)
 

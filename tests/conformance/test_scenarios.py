@@ -125,13 +125,15 @@ def drive(kinds: Sequence[str], out: Path, workers: int) -> dict[str, Any]:
     return {record["scenarios"][0]["type"]: record for record in records if "scenarios" in record}
 
 
-def check(record: Mapping[str, Any]) -> None:
-    assert [s["state"] for s in record["scenarios"]] == ["passed"], record["scenarios"]
-    assert record["scores"]["score_route"] == 100.0
+def faults(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What keeps a drive from being a pass: its scenario, its completion, whom it hit."""
+    states = [(s["state"], s["detail"]) for s in record["scenarios"]]
     hit = {
         key: found for key, found in record["infractions"].items() if key.startswith("collisions") and found
     }
-    assert not hit
+    staged = {} if [state for state, _ in states] == ["passed"] else {"scenarios": states}
+    whole = {} if record["scores"]["score_route"] == 100.0 else {"scores": record["scores"]}
+    return staged | whole | hit
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +148,11 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", QUICK)
 def test_the_expert_passes(quick: dict[str, Any], kind: str) -> None:
-    check(quick[kind])
+    assert faults(quick[kind]) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("kind", sorted(SCENARIOS))
 def test_the_expert_passes_every_kind(every: dict[str, Any], kind: str) -> None:
-    check(every[kind])
+    assert faults(every[kind]) == {}

@@ -1,7 +1,5 @@
 """Open doors are drawn, move with their car, and are run into."""
 
-from pathlib import Path
-
 import carla
 import numpy as np
 import pytest
@@ -15,20 +13,14 @@ from sim.server.town import Town, load_town
 from sim.server.world import World
 from tests.sensor_builders import camera, lane_places, put
 
+pytestmark = pytest.mark.usefixtures("mesh_cache")
+
 CAR = "vehicle.mercedes.coupe_2020"
 LEFT, RIGHT = int(carla.VehicleDoor.FL), int(carla.VehicleDoor.FR)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder: Path = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield
-
-
 @pytest.fixture(scope="module")
-def town(cache: None) -> Town:
+def town(mesh_cache: None) -> Town:
     return load_town("Town02")
 
 

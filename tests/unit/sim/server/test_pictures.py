@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +19,8 @@ from sim.server.town import Town, load_town
 from sim.server.wire import IMAGE
 from sim.server.world import World
 from tests.sensor_builders import busy_world, camera, lane_places, put
+
+pytestmark = pytest.mark.usefixtures("mesh_cache")
 
 # The shipped model learns from these very pictures: a change of them needs a new model, not only new hashes.
 # Last renewed when signs, street lamps and rows of windows came in.
@@ -41,17 +42,8 @@ GOLDEN = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Meshes go to a folder of the tests' own."""
-    folder: Path = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield
-
-
 @pytest.fixture(scope="module")
-def town(cache: None) -> Town:
+def town(mesh_cache: None) -> Town:
     return load_town("Town02")
 
 

@@ -1,7 +1,6 @@
 """Signs stand beside the lanes, face their traffic, and every camera sees them."""
 
 import math
-from pathlib import Path
 
 import carla
 import numpy as np
@@ -20,19 +19,13 @@ from sim.server.wire import IMAGE
 from sim.server.world import World
 from tests.sensor_builders import camera
 
+pytestmark = pytest.mark.usefixtures("mesh_cache")
+
 AHEAD_M = 9.0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder: Path = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield
-
-
 @pytest.fixture(scope="module")
-def town(cache: None) -> Town:
+def town(mesh_cache: None) -> Town:
     """It has stop and yield signs, and no speed-limit signs."""
     return load_town("Town10HD")
 

@@ -1,7 +1,6 @@
 """Weather and time of day in colour pictures; the weather that an episode starts with changes nothing."""
 
 import math
-from pathlib import Path
 
 import carla
 import numpy as np
@@ -25,6 +24,8 @@ from sim.server.world import World
 from sim.staging import weather_at
 from tests.sensor_builders import camera, lane_places, put, sensor
 
+pytestmark = pytest.mark.usefixtures("mesh_cache")
+
 NIGHT = DEFAULT._replace(sun_altitude_angle=-90.0)
 STORM = DEFAULT._replace(cloudiness=100.0, precipitation=100.0, wetness=100.0)
 PRESETS = sorted(
@@ -38,16 +39,8 @@ def row(parameters: carla.WeatherParameters) -> Weather:
     return Weather(*(getattr(parameters, name) for name in Weather._fields))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder: Path = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield
-
-
 @pytest.fixture(scope="module")
-def town(cache: None) -> Town:
+def town(mesh_cache: None) -> Town:
     return load_town("Town02")
 
 
