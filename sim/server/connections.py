@@ -102,7 +102,8 @@ class RpcConnection(asyncio.Protocol):
             self._reply(number, TICK, arguments)
         for message in self._unpacker:
             kind, number, name, arguments = _parse(message)
-            if name == TICK and self._sim.waiting_for_streams():
+            # For a client that has left nothing is held: it would pile up while others go on announcing.
+            if name == TICK and self._transport is not None and self._sim.waiting_for_streams():
                 self._held = (number, arguments)
                 asyncio.get_running_loop().call_later(_POLL_S, self._resume)
                 return
