@@ -3,12 +3,15 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
 from sim.server.actors import Actor, Mover, Vehicle, Walker
 from sim.server.doors import Door
 
 _CELL_M = 12.0
+_COLUMN = 1 << 20  # cells of a column, more than any map has
+_AROUND = tuple(i * _COLUMN + j for i in (-1, 0, 1) for j in (-1, 0, 1))
 _LEVEL_M = 2.5  # bodies further apart in height do not touch (bridges)
 _FLAT_M = 0.1  # bodies of less than this half height are debris that one drives over
 _DEEPEST_PUSH_M = 0.6
@@ -102,29 +105,33 @@ def resolve(moved: list[tuple[Mover, Pose]], actors: Iterable[Actor]) -> list[Co
     """
     if not moved:
         return []
-    grid: dict[tuple[int, int], list[Actor]] = defaultdict(list)
+    grid: dict[int, list[Actor]] = defaultdict(list)
     for actor in actors:
         if actor.half_size is not None and actor.half_size[2] > _FLAT_M and actor.collides:
-            grid[int(actor.x // _CELL_M), int(actor.y // _CELL_M)].append(actor)
+            grid[_cell(actor)].append(actor)
     contacts: dict[tuple[int, int], Contact] = {}
     for mover, before in moved:
         if not mover.collides:
             continue
-        column, row = int(mover.x // _CELL_M), int(mover.y // _CELL_M)
-        for i in (-1, 0, 1):
-            for j in (-1, 0, 1):
-                for other in grid.get((column + i, row + j), ()):
-                    if other.id in (mover.id, mover.parent) or not _close(mover, other):
-                        continue
-                    push = separation(mover, pose_of(mover), other, pose_of(other))
-                    if push is None:
-                        continue
-                    key = (min(mover.id, other.id), max(mover.id, other.id))
-                    if key not in contacts:
-                        contacts[key] = Contact(mover, other, _impulse(mover, other, push))
-                    if not isinstance(other, Door):  # gives way
-                        _separate(mover, before, other, push)
+        middle = _cell(mover)
+        near = [cell for step in _AROUND if (cell := grid.get(middle + step)) is not None]
+        for other in chain.from_iterable(near):
+            if other.id in (mover.id, mover.parent) or not _close(mover, other):
+                continue
+            push = separation(mover, pose_of(mover), other, pose_of(other))
+            if push is None:
+                continue
+            key = (min(mover.id, other.id), max(mover.id, other.id))
+            if key not in contacts:
+                contacts[key] = Contact(mover, other, _impulse(mover, other, push))
+            if not isinstance(other, Door):  # gives way
+                _separate(mover, before, other, push)
     return list(contacts.values())
+
+
+def _cell(actor: Actor) -> int:
+    """Number of the grid cell that an actor's middle is in."""
+    return int(actor.x // _CELL_M) * _COLUMN + int(actor.y // _CELL_M)
 
 
 def _separate(mover: Mover, before: Pose, other: Actor, push: tuple[float, float, float]) -> None:

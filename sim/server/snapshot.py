@@ -1,6 +1,6 @@
 """Episode stream: one packed state per actor and tick."""
 
-from sim.server.actors import Actor, Mover, SignActor, TrafficLight, Vehicle, Walker
+from sim.server.actors import Actor, SignActor, TrafficLight, Vehicle, Walker
 from sim.server.wire import (
     ACTOR,
     ACTOR_STATE_BYTES,
@@ -13,7 +13,7 @@ from sim.server.wire import (
     SECONDS,
     SIGN,
     TRAFFIC_LIGHT,
-    VEHICLE,
+    VEHICLE_STATE,
     WALKER,
     WORLD,
     YELLOW,
@@ -42,8 +42,11 @@ class SnapshotWriter:
             self._fixed,
         ]
         for actor in world.roamers.values():
-            parts.append(_pose(actor))
-            parts.append(_mover_state(actor) if isinstance(actor, Mover) else NO_STATE)
+            if isinstance(actor, Vehicle):
+                parts.append(VEHICLE_STATE.pack(*_pose(actor), *_vehicle(actor)))
+            else:
+                parts.append(ACTOR.pack(*_pose(actor)))
+                parts.append(_walker(actor) if isinstance(actor, Walker) else NO_STATE)
         return b"".join(parts)
 
     def _update_fixtures(self) -> None:
@@ -68,7 +71,7 @@ class SnapshotWriter:
                 SECONDS.pack_into(self._fixed, self._offsets[light.id] + ELAPSED_AT, active.elapsed_s)
 
     def _write(self, offset: int, actor: Actor) -> None:
-        self._fixed[offset : offset + ACTOR.size] = _pose(actor)
+        ACTOR.pack_into(self._fixed, offset, *_pose(actor))
         if isinstance(actor, TrafficLight):
             controller = actor.controller
             TRAFFIC_LIGHT.pack_into(
@@ -87,8 +90,8 @@ class SnapshotWriter:
             SIGN.pack_into(self._fixed, offset + ACTOR.size, actor.sign_id)
 
 
-def _pose(a: Actor) -> bytes:
-    return ACTOR.pack(
+def _pose(a: Actor) -> tuple[float, ...]:
+    return (
         a.id,
         _ACTIVE,
         a.x,
@@ -109,13 +112,13 @@ def _pose(a: Actor) -> bytes:
     )
 
 
-def _mover_state(actor: Mover) -> bytes:
-    if isinstance(actor, Vehicle):
-        light = actor.light
-        # Without a light in force the state must read green: the TrafficManager stalls on anything else.
-        state, light_id = (light.state, light.id) if light is not None else (GREEN, 0)
-        return VEHICLE.pack(*actor.control, actor.speed_limit_kmh, state, light is not None, light_id, 0)
-    if isinstance(actor, Walker):
-        direction, speed, jump = actor.control
-        return WALKER.pack(*direction, speed, jump)
-    return NO_STATE
+def _vehicle(vehicle: Vehicle) -> tuple[float, ...]:
+    light = vehicle.light
+    # Without a light in force the state must read green: the TrafficManager stalls on anything else.
+    state, light_id = (light.state, light.id) if light is not None else (GREEN, 0)
+    return (*vehicle.control, vehicle.speed_limit_kmh, state, light is not None, light_id, 0)
+
+
+def _walker(walker: Walker) -> bytes:
+    direction, speed, jump = walker.control
+    return WALKER.pack(*direction, speed, jump)
