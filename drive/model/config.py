@@ -1,7 +1,7 @@
 """Everything that fixes the shape of a planner; stored as config.json beside its weights."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from drive.config import Bounds, NotNegative, Share
 from drive.contracts import UserError
@@ -43,7 +43,10 @@ class ModelConfig:
         guidance: Classifier-free guidance weight; 1 = off (one decoder pass).
         noise_levels: Truncation: anchors are noised with the first `noise_levels` of the 1000 DDIM steps.
         sampling_steps: Denoising steps at inference.
-        use_speed: False hides the ego speed (ego-status-free variant).
+        use_speed: False hides the ego speed from the network (ego-status-free variant).
+        use_image: False leaves the encoder out: an MLP on speed, speed limit and route hint.
+        use_command: False leaves the driving command out: the planner neither emits nor reads one.
+        head: "regression" plans one trajectory straight from the features: no anchors, diffusion, scores.
     """
 
     camera: Camera = field(default_factory=CameraSpec)
@@ -62,6 +65,9 @@ class ModelConfig:
     noise_levels: Annotated[int, Bounds(1, 1000)] = 50
     sampling_steps: Annotated[int, Bounds(1, 1000)] = 2
     use_speed: bool = True
+    use_image: bool = True
+    use_command: bool = True
+    head: Literal["diffusion", "regression"] = "diffusion"
 
     def __post_init__(self) -> None:
         first, end = self.crop_rows

@@ -21,7 +21,8 @@ class Proposals(NamedTuple):
     """Result of sampling.
 
     Attributes:
-        knots_ego: float32 (B, P, 8, 2) [m]; row 0 started from the intent, the rest from anchors.
+        knots_ego: float32 (B, P, 8, 2) [m]; row 0 started from the intent (if the network has one), the rest
+            from anchors.
         scores: float32 (B, P), command bonus included.
         obeys: bool (B, P), which proposals carry out the command.
     """
@@ -54,6 +55,8 @@ def sample(
 ) -> Proposals:
     """Noise the command's start points and denoise them under the command.
 
+    The regression head plans its one trajectory without noise.
+
     Args:
         network: In eval mode.
         scene: Output of `network.encode`.
@@ -61,9 +64,12 @@ def sample(
         speed_mps: float32 (B,).
         noise: float32 (B, P, 16), standard normal.
     """
-    ddim = scheduler(network.config.sampling_steps)
     condition = network.condition(scene.features, command)
     start = network.starts(condition)  # (B, P, 16)
+    if network.config.head == "regression":
+        knots = network.metres(start)
+        return Proposals(knots, start.new_zeros(start.shape[:2]), obedience(command, knots, speed_mps))
+    ddim = scheduler(network.config.sampling_steps)
     weight = network.config.guidance
     free = network.condition(scene.features, torch.full_like(command, NO_COMMAND)) if weight != 1.0 else None
     state = ddim.add_noise(start, noise, ddim.timesteps[:1])

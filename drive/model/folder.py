@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # torch takes seconds: what is wrong with a folder's files is
     from drive.model.network import PlannerNetwork
 
 FORMAT = 1
+BEFORE: dict[str, Any] = {"use_image": True, "use_command": True, "head": "diffusion"}
 WEIGHTS, CONFIG, META = "model.safetensors", "config.json", "meta.json"
 
 
@@ -100,11 +101,15 @@ def read_meta(folder: Path) -> ModelMeta:
 def read_config(folder: Path) -> ModelConfig:
     """Architecture of a model folder; every key has to be there, as a default may have changed since.
 
+    Folders older than a key in BEFORE lack it, and mean the value that stands there.
+
     Raises:
         UserError: config.json is missing, damaged, or says something that no planner can be made of.
     """
     path = folder / CONFIG
     values = read_json(path)
+    if isinstance(values, dict):
+        values = BEFORE | values
     config = build_config(ModelConfig, values, str(path))
     wanted = config_dict(config)
     absent = [key for key in wanted if key not in values]

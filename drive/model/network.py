@@ -89,10 +89,34 @@ class PlannerNetwork(nn.Module):
     def __init__(self, config: ModelConfig, statistics: InputStatistics) -> None:
         super().__init__()
         self.config = config
+        self.intents = int(config.use_command or config.head == "regression")  # starts that are not anchors
         self.register_buffer("mean", torch.from_numpy(statistics.mean.copy()).flatten())
         self.register_buffer("std", torch.from_numpy(statistics.std.copy()).flatten())
         self.register_buffer("anchors", torch.from_numpy(statistics.anchors.copy()))  # (A, 8, 2), metres
-        width, deep, inner = config.width, config.decoder_width, config.channels
+        width = config.width
+        if config.use_image:
+            self._build_eyes(config)
+        ego = config.ego_width
+        self.ego = nn.Sequential(nn.Linear(_EGO_FEATURES, ego), nn.ReLU(), nn.Linear(ego, ego), nn.ReLU())
+        self.fuse = nn.Sequential(
+            nn.Dropout(config.dropout),
+            nn.Linear(width + ego, width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+            nn.ReLU(),
+        )
+        if config.use_image:
+            self.perception = nn.Linear(width, _LIGHTS + 2)
+        self._condition = width + config.command_width * config.use_command
+        if config.use_command:
+            self._build_command(config)
+        if self.intents:
+            self.intent = nn.Sequential(nn.Linear(self._condition, 128), nn.ReLU(), nn.Linear(128, _STATE))
+        if config.head == "diffusion":
+            self._build_decoder(config)
+
+    def _build_eyes(self, config: ModelConfig) -> None:
+        inner = config.channels
         self.backbone = nn.Sequential(
             _conv(3, inner[0], 5, 4),
             _conv(inner[0], inner[1], 3, 2),
@@ -103,25 +127,18 @@ class PlannerNetwork(nn.Module):
         ).to(memory_format=torch.channels_last)
         rows = (config.crop_rows[1] - config.crop_rows[0]) // 16
         cells = config.map_channels * rows * (config.camera.width_px // 16)
-        self.pool = nn.Sequential(nn.Linear(cells, width), nn.LayerNorm(width), nn.ReLU())
-        ego = config.ego_width
-        self.ego = nn.Sequential(nn.Linear(_EGO_FEATURES, ego), nn.ReLU(), nn.Linear(ego, ego), nn.ReLU())
-        self.fuse = nn.Sequential(
-            nn.Dropout(config.dropout),
-            nn.Linear(width + ego, width),
-            nn.ReLU(),
-            nn.Linear(width, width),
-            nn.ReLU(),
-        )
-        self.perception = nn.Linear(width, _LIGHTS + 2)
+        self.pool = nn.Sequential(nn.Linear(cells, config.width), nn.LayerNorm(config.width), nn.ReLU())
+
+    def _build_command(self, config: ModelConfig) -> None:
         self.command = nn.Sequential(
-            nn.Linear(width, 96), nn.ReLU(), nn.Linear(96, len(Lateral) + len(Longitudinal))
+            nn.Linear(config.width, 96), nn.ReLU(), nn.Linear(96, len(Lateral) + len(Longitudinal))
         )
         self.lateral_embedding = nn.Embedding(len(Lateral) + 1, config.command_width)
         self.longitudinal_embedding = nn.Embedding(len(Longitudinal) + 1, config.command_width)
-        condition = width + config.command_width
-        self.intent = nn.Sequential(nn.Linear(condition, 128), nn.ReLU(), nn.Linear(128, _STATE))
-        self.decode_condition = nn.Linear(condition, deep)
+
+    def _build_decoder(self, config: ModelConfig) -> None:
+        deep = config.decoder_width
+        self.decode_condition = nn.Linear(self._condition, deep)
         self.decode_anchor = nn.Linear(_STATE, deep, bias=False)
         self.decode_noisy = nn.Linear(_STATE, deep, bias=False)
         self.decode_time = nn.Embedding(config.noise_levels, deep)
@@ -133,8 +150,15 @@ class PlannerNetwork(nn.Module):
         nn.init.zeros_(self.decode_offset.weight)
         nn.init.zeros_(self.decode_offset.bias)
 
+    @property
+    def proposals(self) -> int:
+        """Trajectories that one plan is chosen from."""
+        return self.intents + (len(self.anchors) if self.config.head == "diffusion" else 0)
+
     def see(self, image: Tensor) -> Tensor:
-        """Image uint8 or float (B, H, W, 3) in 0..255 -> features (B, width)."""
+        """Image uint8 or float (B, H, W, 3) in 0..255 -> features (B, width); zeros without `use_image`."""
+        if not self.config.use_image:
+            return self.mean.new_zeros(len(image), self.config.width)
         top, bottom = self.config.crop_rows
         x = image[:, top:bottom].permute(0, 3, 1, 2).float()  # channels_last in memory
         x = self.backbone(x.div(127.5).sub(1)).float()
@@ -147,24 +171,42 @@ class PlannerNetwork(nn.Module):
     def interpret(self, seen: Tensor, inputs: Inputs) -> Scene:
         """Image features (B, width) with ego and route (the image itself is not read) -> scene."""
         features = self.fuse(torch.cat([seen, self.ego(_features(inputs, self.config.use_speed))], 1))
-        logits = self.command(features)
-        perceived = self.perception(seen)
+        commands = len(Lateral) + len(Longitudinal)
+        logits = (
+            self.command(features) if self.config.use_command else features.new_zeros(len(features), commands)
+        )
+        perceived = self.perception(seen) if self.config.use_image else seen.new_zeros(len(seen), _LIGHTS + 2)
         stop_m, lead_m = (20 * perceived[:, _LIGHTS:]).unbind(1)
         lateral, longitudinal = logits.split([len(Lateral), len(Longitudinal)], 1)
         return Scene(features, lateral, longitudinal, perceived[:, :_LIGHTS], stop_m, lead_m)
 
     def condition(self, features: Tensor, command: Tensor) -> Tensor:
-        """Features (B, width) and command int64 (B, 2), -1 = not told -> (B, width + command_width)."""
+        """Features (B, width) and command int64 (B, 2), -1 = not told -> (B, width + command_width).
+
+        Without `use_command` the features alone: (B, width).
+        """
+        if not self.config.use_command:
+            return features
         lateral = torch.where(command[:, 0] < 0, len(Lateral), command[:, 0])
         longitudinal = torch.where(command[:, 1] < 0, len(Longitudinal), command[:, 1])
         told = self.lateral_embedding(lateral) + self.longitudinal_embedding(longitudinal)
         return torch.cat([features, told], 1)
 
     def starts(self, condition: Tensor) -> Tensor:
-        """Where diffusion starts: the trajectory this command intends, then all anchors: (B, 1 + A, 16)."""
-        intent = self.intent(condition)[:, None]
+        """Where diffusion starts: the trajectory this command intends, then all anchors: (B, P, 16).
+
+        P = 1 + A; without `use_command` the anchors alone, with the regression head the first row alone.
+        """
+        intent = [self.intent(condition)[:, None]] if self.intents else []
+        if self.config.head == "regression":
+            return intent[0]
         anchors = self.normalise(self.anchors)[None].expand(len(condition), -1, -1)
-        return torch.cat([intent, anchors], 1)
+        return torch.cat([*intent, anchors], 1)
+
+    def emit(self, scene: Scene) -> Tensor:
+        """The driving command, int64 (B, 2); NO_COMMAND without `use_command`."""
+        command = torch.stack([scene.lateral.argmax(1), scene.longitudinal.argmax(1)], 1)
+        return command if self.config.use_command else torch.full_like(command, NO_COMMAND)
 
     def denoise(
         self, condition: Tensor, start: Tensor, noisy: Tensor, level: Tensor

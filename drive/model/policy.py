@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from drive.contracts import (
     F32,
     I64,
+    U8,
     DrivingCommand,
     Lateral,
     Longitudinal,
@@ -21,6 +22,7 @@ from drive.contracts import (
 )
 from drive.data.camera import conform
 from drive.geometry.commands import LEAD_GAP_M, agree
+from drive.model.config import ModelConfig
 from drive.model.diffusion import Proposals, sample
 from drive.model.horizon import brake_poses, poses_from_knots
 from drive.model.network import Inputs, PlannerNetwork, Scene
@@ -29,17 +31,24 @@ Rows = TypeVar("Rows", Scene, Proposals)
 _LIGHT_NAMES = ("red light", "yellow light", "green light")
 
 
+class _Said(NamedTuple):
+    """Emitted command int64 (2,), its probability, and why."""
+
+    command: I64
+    confidence: float
+    reason: str
+
+
 class PlannerPolicy:
     """Image and route -> driving command -> proposals -> best trajectory.
 
     Every observation draws its noise from (seed, t_us), so a plan does not depend on what was planned before.
     """
 
-    needs_images = True
-
     def __init__(self, network: PlannerNetwork, name: str) -> None:
         self.name = name
         self.network = network.eval()
+        self.needs_images = network.config.use_image
 
     def plan(self, observations: Sequence[Observation], seed: int) -> list[Plan]:
         """Plan for each observation.
@@ -55,7 +64,7 @@ class PlannerPolicy:
             seen = time.perf_counter()
             scene = self.network.encode(inputs)
             lateral, longitudinal = scene.lateral.softmax(1), scene.longitudinal.softmax(1)
-            command = torch.stack([lateral.argmax(1), longitudinal.argmax(1)], 1)
+            command = self.network.emit(scene)
             confidence = lateral.amax(1) * longitudinal.amax(1)
             encoded = time.perf_counter()
             proposals = sample(
@@ -70,40 +79,51 @@ class PlannerPolicy:
         return [
             _plan(
                 observation,
-                _row(scene, i),
                 _row(proposals, i),
-                command[i].numpy(),
-                float(confidence[i]),
+                _Said(command[i].numpy(), float(confidence[i]), self._reason(scene, i))
+                if self.network.config.use_command
+                else None,
                 latency,
             )
             for i, observation in enumerate(observations)
         ]
 
     def _noise(self, observations: Sequence[Observation], seed: int) -> Tensor:
-        shape = (1 + len(self.network.anchors), self.network.anchors[0].numel())
+        shape = (self.network.proposals, self.network.anchors[0].numel())
         draws = [
             np.random.default_rng([seed % 2**64, o.t_us % 2**64]).standard_normal(shape, np.float32)
             for o in observations
         ]
         return torch.from_numpy(np.stack(draws))
 
+    def _reason(self, scene: Scene, index: int) -> str:
+        return _seen(_row(scene, index)) if self.needs_images else ""
+
 
 def inputs_from(observations: Sequence[Observation], network: PlannerNetwork) -> Inputs:
     """Observations as a batch; images pass through the one preprocessing shared with training."""
-    camera = network.config.camera
+    return Inputs(
+        image=torch.from_numpy(_images(observations, network.config)),
+        speed_mps=torch.tensor([o.speed_mps for o in observations], dtype=torch.float32),
+        speed_limit_mps=torch.tensor([o.route.speed_limit_mps for o in observations], dtype=torch.float32),
+        turn=torch.tensor([int(o.route.turn) for o in observations]),
+        targets_ego=torch.from_numpy(np.stack([o.route.target_points_ego for o in observations])),
+    )
+
+
+def _images(observations: Sequence[Observation], config: ModelConfig) -> U8:
+    """uint8 (B, H, W, 3); for a planner that looks at none one black pixel each."""
+    if not config.use_image:
+        return np.zeros((len(observations), 1, 1, 3), np.uint8)
+    camera = config.camera
     for observation in observations:
         if camera.name not in observation.images:
             have = ", ".join(sorted(observation.images)) or "none"
             raise UserError(
                 f"this planner needs images of camera {camera.name!r}, the observation has {have}"
             )
-    images = [conform(o.images[camera.name][-1], o.cameras[camera.name], camera) for o in observations]
-    return Inputs(
-        image=torch.from_numpy(np.stack(images)),
-        speed_mps=torch.tensor([o.speed_mps for o in observations], dtype=torch.float32),
-        speed_limit_mps=torch.tensor([o.route.speed_limit_mps for o in observations], dtype=torch.float32),
-        turn=torch.tensor([int(o.route.turn) for o in observations]),
-        targets_ego=torch.from_numpy(np.stack([o.route.target_points_ego for o in observations])),
+    return np.stack(
+        [conform(o.images[camera.name][-1], o.cameras[camera.name], camera) for o in observations]
     )
 
 
@@ -112,12 +132,7 @@ def _row(batch: Rows, index: int) -> Rows:
 
 
 def _plan(
-    observation: Observation,
-    scene: Scene,
-    proposals: Proposals,
-    command: I64,
-    confidence: float,
-    latency_ms: dict[str, float],
+    observation: Observation, proposals: Proposals, said: _Said | None, latency_ms: dict[str, float]
 ) -> Plan:
     knots, scores = proposals.knots_ego.numpy(), proposals.scores.numpy()
     usable = np.isfinite(knots).all() and np.isfinite(scores).all() and np.isfinite(observation.speed_mps)
@@ -126,25 +141,26 @@ def _plan(
     order = np.argsort(-scores, kind="stable")
     poses = poses_from_knots(knots[order], observation.speed_mps)
     end_speed = float(np.hypot(*(poses[0, -1, :2] - poses[0, -6, :2])) / 0.5)
-    split = not bool(agree(command, poses[0], observation.speed_mps))
+    split = said is not None and not bool(agree(said.command, poses[0], observation.speed_mps))
     return Plan(
         best=Trajectory(poses[0]),
         proposals_ego=poses,
         scores=scores[order].astype(np.float32),
-        command=DrivingCommand(
-            Lateral(int(command[0])),
-            Longitudinal(int(command[1])),
+        command=said
+        and DrivingCommand(
+            Lateral(int(said.command[0])),
+            Longitudinal(int(said.command[1])),
             end_speed,
             (float(poses[0, -1, 0]), float(poses[0, -1, 1])),
-            confidence,
-            _reason(scene),
+            said.confidence,
+            said.reason,
         ),
         flags=("split_brain",) if split else (),
         latency_ms=latency_ms,
     )
 
 
-def _reason(scene: Scene) -> str:
+def _seen(scene: Scene) -> str:
     """What the perception heads see ahead, in words."""
     parts = []
     light, stop_m, lead_m = int(scene.light.argmax()), float(scene.stop_m), float(scene.lead_m)

@@ -7,7 +7,7 @@ from drive.contracts import F32, I64
 from drive.data.batches import collate
 from drive.data.samples import Samples
 from drive.model.diffusion import sample
-from drive.model.horizon import STRIDE
+from drive.model.horizon import KNOTS, STRIDE
 from drive.model.network import PlannerNetwork
 from drive.train.learner import encode
 from drive.train.losses import inputs_of
@@ -20,12 +20,17 @@ def evaluate_samples(network: PlannerNetwork, samples: Samples, rows: I64) -> di
 
     Empty if there are no rows.
     """
+    return {name: float(value.mean()) for name, value in measure_samples(network, samples, rows).items()}
+
+
+def measure_samples(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, F32]:
+    """The numbers of `evaluate_samples` per row, each (N,); what the network lacks has no number."""
     parts = [
         _measure(network, samples, rows[first : first + _BATCH]) for first in range(0, len(rows), _BATCH)
     ]
     if not parts:
         return {}
-    return {name: float(np.concatenate([part[name] for part in parts]).mean()) for name in parts[0]}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @torch.inference_mode()
@@ -34,18 +39,24 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
         name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in collate(samples, rows).items()
     }
     scene = encode(network, inputs_of(batch), "fp32")
-    command = torch.stack([scene.lateral.argmax(1), scene.longitudinal.argmax(1)], 1)
-    noise = np.random.default_rng(0).standard_normal((len(rows), 1 + len(network.anchors), 2 * 8), np.float32)
+    command = network.emit(scene)
+    noise = np.random.default_rng(0).standard_normal((len(rows), network.proposals, 2 * KNOTS), np.float32)
     proposals = sample(network, scene, command, batch["true_speed_mps"], torch.from_numpy(noise))
     label = batch["label_ego"][:, STRIDE - 1 :: STRIDE, :2]
     ade = (proposals.knots_ego - label[:, None]).norm(dim=-1).mean(-1)
     chosen = proposals.scores.argmax(1, keepdim=True)
     known = batch["light"] >= 0
-    right = {
-        "lateral": command[:, 0] == batch["command"][:, 0],
-        "longitudinal": command[:, 1] == batch["command"][:, 1],
-        "light": (scene.light.argmax(1) == batch["light"]) | ~known,
-        "obeyed": proposals.obeys.gather(1, chosen)[:, 0],
-    }
-    numbers = {"ade_m": ade.gather(1, chosen)[:, 0], "ade_intent_m": ade[:, 0], "ade_best_m": ade.amin(1)}
-    return {name: value.float().numpy() for name, value in (numbers | right).items()}
+    numbers = {"ade_m": ade.gather(1, chosen)[:, 0]}
+    if network.intents:
+        numbers |= {"ade_intent_m": ade[:, 0]}
+    numbers |= {"ade_best_m": ade.amin(1)}
+    if network.config.use_command:
+        numbers |= {
+            "lateral": command[:, 0] == batch["command"][:, 0],
+            "longitudinal": command[:, 1] == batch["command"][:, 1],
+        }
+    if network.config.use_image:
+        numbers |= {"light": (scene.light.argmax(1) == batch["light"]) | ~known}
+    if network.config.use_command:
+        numbers |= {"obeyed": proposals.obeys.gather(1, chosen)[:, 0]}
+    return {name: value.float().numpy() for name, value in numbers.items()}

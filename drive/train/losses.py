@@ -34,13 +34,21 @@ def inputs_of(batch: Batch) -> Inputs:
 def noise_and_denoise(
     network: PlannerNetwork, scene: Scene, command: Tensor, generator: torch.Generator
 ) -> Denoised:
-    """Noise the start points of `command` to a random level and denoise them once."""
+    """Noise the start points of `command` to a random level and denoise them once.
+
+    Without `use_command` no command counts; the regression head's start is its result.
+    """
+    if not network.config.use_command:
+        command = torch.full_like(command, NO_COMMAND)
     condition = network.condition(scene.features, command)
     start = network.starts(condition)
+    if network.config.head == "regression":
+        return Denoised(command, start, start, start.new_zeros(start.shape[:2]))
     ddim = scheduler(network.config.sampling_steps)
     level = torch.randint(0, network.config.noise_levels, (len(start),), generator=generator)
     noise = torch.randn(start.shape, generator=generator)
-    origin = torch.cat([start[:, :1].detach(), start[:, 1:]], 1)
+    intents = network.intents
+    origin = torch.cat([start[:, :intents].detach(), start[:, intents:]], 1)
     clean, scores = network.denoise(condition, origin, ddim.add_noise(origin, noise, level), level)
     return Denoised(command, start, clean, scores)
 
@@ -60,24 +68,40 @@ def distances_m(network: PlannerNetwork, state: Tensor, knots_ego: Tensor) -> Te
 def imitation_loss(
     network: PlannerNetwork, scene: Scene, done: Denoised, batch: Batch, weights: LossWeights
 ) -> dict[str, Tensor]:
-    """Loss terms, already weighted; their sum is the loss."""
-    knots = batch["label_ego"][:, STRIDE - 1 :: STRIDE, :2]
-    label, weight = network.normalise(knots), batch["weight"]
-    l1 = (done.clean - label[:, None]).abs().mean(-1)  # (B, P)
+    """Loss terms, already weighted; their sum is the loss. What the network lacks has no term."""
+    config, weight = network.config, batch["weight"]
+    label = network.normalise(_knots(batch))
+    terms = {}
+    if network.intents:
+        intent = (done.start[:, 0] - label).abs().mean(1)
+        terms["intent"] = weights.intent * (intent * weight).mean()
+    if config.head == "diffusion":
+        terms |= _denoising_loss(network, done, batch, weights)
+    if config.use_command:
+        terms["command"] = weights.command * _command_loss(scene, batch["command"], weight)
+    if config.use_image:
+        terms["perception"] = weights.perception * _perception_loss(scene, batch, weights.near_lead)
+    return terms
+
+
+def _knots(batch: Batch) -> Tensor:
+    return batch["label_ego"][:, STRIDE - 1 :: STRIDE, :2]
+
+
+def _denoising_loss(
+    network: PlannerNetwork, done: Denoised, batch: Batch, weights: LossWeights
+) -> dict[str, Tensor]:
+    knots, weight, intents = _knots(batch), batch["weight"], network.intents
+    l1 = (done.clean - network.normalise(knots)[:, None]).abs().mean(-1)  # (B, P)
     with torch.no_grad():
-        nearest = 1 + distances_m(network, done.start[:, 1:], knots).argmin(1, keepdim=True)
+        nearest = intents + distances_m(network, done.start[:, intents:], knots).argmin(1, keepdim=True)
         target = torch.softmax(-distances_m(network, done.clean, knots) / weights.score_scale_m, 1)
         obeys = obedience(done.command, network.metres(done.clean), batch["true_speed_mps"])
     scores = torch.log_softmax(done.scores + network.config.command_bonus * obeys, 1)
-    intent = (done.start[:, 0] - label).abs().mean(1)
-    return {
-        "intent": weights.intent * (intent * weight).mean(),
-        "denoise": weights.denoise * (l1.gather(1, nearest)[:, 0] * weight).mean(),
-        "denoise_intent": weights.denoise_intent * (l1[:, 0] * weight).mean(),
-        "score": weights.score * (-(target * scores).sum(1) * weight).mean(),
-        "command": weights.command * _command_loss(scene, batch["command"], weight),
-        "perception": weights.perception * _perception_loss(scene, batch, weights.near_lead),
-    }
+    terms = {"denoise": weights.denoise * (l1.gather(1, nearest)[:, 0] * weight).mean()}
+    if intents:
+        terms["denoise_intent"] = weights.denoise_intent * (l1[:, 0] * weight).mean()
+    return terms | {"score": weights.score * (-(target * scores).sum(1) * weight).mean()}
 
 
 def _command_loss(scene: Scene, command: Tensor, weight: Tensor) -> Tensor:

@@ -1,5 +1,8 @@
 """A small untrained planner for tests."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -26,10 +29,12 @@ def statistics(seed: int = 0, kmeans_anchors: int = 5) -> InputStatistics:
     return fit_statistics(knots.astype(np.float32), kmeans_anchors, seed)
 
 
-def tiny_network(seed: int = 0) -> PlannerNetwork:
+def tiny_network(seed: int = 0, **changes: Any) -> PlannerNetwork:
+    """`changes`: other values of ModelConfig."""
     torch.manual_seed(seed)
-    network = PlannerNetwork(TINY, statistics())
-    torch.nn.init.normal_(network.decode_offset.weight, std=0.05)
+    network = PlannerNetwork(replace(TINY, **changes), statistics())
+    if network.config.head == "diffusion":
+        torch.nn.init.normal_(network.decode_offset.weight, std=0.05)
     return network.eval()
 
 
