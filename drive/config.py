@@ -72,6 +72,18 @@ def load_config(cls: type[T], path: str | Path, overrides: Sequence[str] = ()) -
     return build_config(cls, values, str(path))
 
 
+def changed(config: T, overrides: Sequence[str], where: str) -> T:
+    """A config with some "dotted.key=value" strings applied.
+
+    Raises:
+        UserError: As for `load_config`; `where` says where the strings come from.
+    """
+    values = config_dict(config)
+    for override in overrides:
+        _apply_override(values, override)
+    return build_config(type(config), values, where)
+
+
 def build_config(cls: type[T], values: Any, where: str) -> T:
     """Check plain values, as YAML and JSON give them, against the dataclass `cls`, and build it.
 

@@ -243,6 +243,11 @@ def _check_record(record: Mapping[str, Any]) -> None:
         raise TypeError(f"names of {case.case_id}")
 
 
+def placed_cases(path: Path) -> list[tuple[str, CaseScore]]:
+    """Cases of a results file with the place that each was driven at, "TOWN/SEED"."""
+    return [(f"{r['town_name']}/{r['seed']}", _case(r)) for r in read_json(path)["_checkpoint"]["records"]]
+
+
 def failures(path: Path) -> list[dict[str, str]]:
     """Routes of a results file on which policy or simulator failed: `route_id`, `status`, `reason`."""
     return [

@@ -102,7 +102,10 @@ def run(args: argparse.Namespace) -> int:
 
     preflight(suite, args.carla, args.cluster)
     if args.policy == "ego_mlp":
-        raise UserError("--policy ego_mlp: it is fitted to nuScenes; use `drive bench nuscenes`")
+        raise UserError(
+            "--policy ego_mlp: it is fitted to nuScenes; use `drive bench nuscenes`, or train "
+            "one that drives: `drive train ... model.use_image=false`"
+        )
     policy = driver(args.policy)
     name = _policy_name(args.policy, policy)
     out = Path(args.out) if args.out else Path("runs") / "sim" / f"{_safe(suite.name)}-{name}"

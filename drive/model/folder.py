@@ -166,6 +166,17 @@ def _misfit(config: ModelConfig, tensors: Mapping[str, "Tensor"]) -> str:
     return f"{surplus[0]} is not part of the planner" if surplus else ""
 
 
+def same_weights(one: ModelConfig, other: ModelConfig) -> bool:
+    """Do networks of both configs have the same tensors, so that weights of one fit the other?"""
+    import torch
+
+    from drive.model.network import PlannerNetwork
+
+    with torch.device("meta"):
+        first, second = (PlannerNetwork(c, _empty_statistics(c)).state_dict() for c in (one, other))
+    return {k: v.shape for k, v in first.items()} == {k: v.shape for k, v in second.items()}
+
+
 def _kind(tensor: "Tensor") -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 

@@ -51,8 +51,40 @@ def paired_bootstrap(
     return interval(first - second, seed, n)
 
 
-def wilson(successes: int, n: int) -> Interval:
-    """Wilson's 95 % interval of a share; (nan, 0, 1) for n = 0.
+def crossed_interval(total: Any, count: Any, seed: int, n: int = 10_000) -> Interval:
+    """95 % interval of sum(total) / sum(count) when both rows and columns are samples of more.
+
+    Rows (training seeds) and columns (routes) are resampled independently: drives of one route with several
+    models, or of one model on several routes, are not independent cases (Owen, The pigeonhole bootstrap,
+    2007). With one row this is the plain bootstrap over columns.
+
+    Args:
+        total: (S, K) sums of a value per cell.
+        count: (S, K) number of values per cell; 0 = no value there.
+        seed: Of the resamples.
+        n: Number of resamples; those without any value are left out.
+
+    Raises:
+        ValueError: Different shapes, values that are not finite, or no value at all.
+    """
+    sums, counts = np.asarray(total, np.float64), np.asarray(count, np.float64)
+    if sums.ndim != 2 or sums.shape != counts.shape or not np.isfinite(sums).all() or not counts.sum() > 0:
+        raise ValueError(f"need finite cells and a value, got shapes {sums.shape} and {counts.shape}")
+    rng, (height, width) = np.random.default_rng(seed), sums.shape
+    found = []
+    step = max(1, CHUNK // sums.size)
+    for first in range(0, n, step):
+        size = min(step, n - first)
+        rows, columns = rng.integers(height, size=(size, height)), rng.integers(width, size=(size, width))
+        cells = rows[:, :, None], columns[:, None, :]
+        found.append((sums[cells].sum((1, 2)), counts[cells].sum((1, 2))))
+    upper, lower = (np.concatenate(part) for part in zip(*found, strict=True))
+    low, high = np.quantile(upper[lower > 0] / lower[lower > 0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(sums.sum() / counts.sum()), float(low), float(high))
+
+
+def wilson(successes: float, n: int) -> Interval:
+    """Wilson's 95 % interval of a share; (nan, 0, 1) for n = 0. Successes may be means over repetitions.
 
     Raises:
         ValueError: Unless 0 <= successes <= n.

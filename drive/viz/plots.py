@@ -100,6 +100,35 @@ def paired_scores(rows: Sequence[tuple[str, float, float]], limit: float = 100.0
     return bytes(done())
 
 
+def score_chart(rows: Mapping[str, Mapping[str, tuple[float, float, float]]], label: str) -> bytes:
+    """Means with intervals, one row per name and one colour per series.
+
+    Args:
+        rows: series -> name -> (mean, low, high), names drawn top to bottom as they first appear.
+        label: Of the axis.
+
+    Returns:
+        PNG.
+    """
+    names = list(dict.fromkeys(name for series in rows.values() for name in series))
+    palette = (AFTER, "#e8590c", GOOD, "#8a3fa8", BEFORE)
+    with _figure(7.0, 0.9 + (0.2 + 0.2 * len(rows)) * max(1, len(names))) as (figure, axes, done):
+        for k, (series, values) in enumerate(rows.items()):
+            colour, shift = palette[k % len(palette)], 0.3 - 0.6 * (k + 0.5) / len(rows)
+            for name, (mean, low, high) in values.items():
+                y = len(names) - 1 - names.index(name) + shift
+                axes.plot([low, high], [y, y], color=colour, lw=3, solid_capstyle="round", alpha=0.55)
+                first = name == next(iter(values))
+                axes.plot([mean], [y], "o", color=colour, ms=6, mec="white", label=series if first else None)
+        axes.set_yticks(range(len(names))[::-1], names)
+        axes.set_ylim(-0.6, len(names) - 0.4)
+        axes.set_xlabel(label, color=FAINT)
+        axes.grid(axis="x", color=GRID)
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, len(rows)))
+        figure.tight_layout()
+    return bytes(done())
+
+
 def _running_mean(values: Any, share: float = 0.05) -> Any:
     width = max(1, int(len(values) * share))
     padded = np.pad(values, (width - 1, 0), mode="edge")

@@ -11,9 +11,22 @@ from typing import Any
 
 import pytest
 
-from data_engine import evaluate, gate, sources, steps, summary
+from data_engine import evaluate, gate, planner_summary, sources, steps, summary
 from drive.bench.report import PolicyRow, SampleColumns
-from drive.cli import bench, check, doctor, ingest, nightly, report, rollback, score, serve_sim, sim, train
+from drive.cli import (
+    bench,
+    check,
+    doctor,
+    eval,
+    ingest,
+    nightly,
+    report,
+    rollback,
+    score,
+    serve_sim,
+    sim,
+    train,
+)
 from drive.cli.main import COMMANDS, main
 from drive.logs import Fault
 from drive.logs.check import LogCheck
@@ -43,6 +56,10 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     "check": (check.payload, LogCheck, Fault),
     "train": (train.payload, training.train, validation._measure),
     "bench": (bench.payload, PolicyRow, SampleColumns, HorizonValues),
+    "eval": (
+        eval.payload, planner_summary.summarise, planner_summary._suite_row, planner_summary._row,
+        planner_summary._pair, planner_summary._validation_row, Interval,
+    ),
     "report": (report.run,),
     "rollback": (rollback.run, rollback._plain),
     "doctor": (doctor.run, doctor.Check),
@@ -51,6 +68,15 @@ IN_THE_FOLDER = {"trained", "siblings", "held_out_routes"}  # of a night's windo
 BY_COMPREHENSION = {  # keys that no literal in the source spells out
     "nightly": {"version", "id", "champion", "candidate"},
     "bench": {"1s", "2s", "3s"},
+    "eval": {
+        "collisions_per_100",
+        "off_road_per_100",
+        "red_lights_per_100",
+        "ade_m",
+        "ade_intent_m",
+        "ade_best_m",
+        "gap_closed",
+    },
 }
 
 

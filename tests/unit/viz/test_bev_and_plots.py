@@ -64,6 +64,9 @@ def test_charts_are_pictures() -> None:
         plots.before_after({f"kind {i}": 1 / 20 for i in range(20)}, {}),
         plots.interval_chart([("error", -10.0, -15.0, -5.0, "lower", "pass")]),
         plots.paired_scores([("route", 50.0, 100.0), ("other", 80.0, 80.0)]),
+        plots.score_chart(
+            {"a": {"x": (5.0, 4.0, 6.0), "y": (1.0, 1.0, 1.0)}, "b": {"y": (2.0, 0.0, 4.0)}}, "m"
+        ),
     ]
     for png in charts:
         assert pixels(png).std() > 5
