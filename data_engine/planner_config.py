@@ -40,7 +40,7 @@ class PlannerEvalConfig:
     Attributes:
         out: Folder of models, drives and tables.
         models: Name -> what it is, in the order of the tables.
-        ours: The model that is compared with all others.
+        ours: The model that is compared with all others; may be a ready-made one, e.g. `policy: base`.
         gap_from: Model whose chosen trajectory is where the gap to the best proposal begins; null = the
             trajectory that each model's own command intends.
         seeds: Training seeds; every trained model is trained with each of them.
@@ -67,8 +67,6 @@ class PlannerEvalConfig:
             _check_entry(name, entry, self.models)
         if self.ours not in self.models:
             raise UserError(f"ours: no model {self.ours!r}; models: {', '.join(self.models)}")
-        if self.models[self.ours].policy is not None:
-            raise UserError(f"ours: {self.ours!r} is a ready-made policy; name a model that is trained here")
         if self.gap_from is not None and self.models.get(self.gap_from, _NOBODY).policy is not None:
             raise UserError(f"gap_from: no trained model {self.gap_from!r}; models: {', '.join(self.models)}")
         for key in ("seeds", "suites"):

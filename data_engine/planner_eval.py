@@ -104,8 +104,9 @@ def compare(config: PlannerEvalConfig, drivers: Mapping[str, Driver]) -> dict[st
         times, validation = Times(config.out / SECONDS, jobs), Validation()
         for number, job in enumerate(jobs, 1):
             name = f" on {job.suite.name}" if job.suite else ""
+            left = "done before" if job.key in times.seconds else times.left(number - 1)
             print(
-                f"[{number}/{len(jobs)}] {job.kind} {job.member.label}{name}; {times.left(number - 1)}",
+                f"[{number}/{len(jobs)}] {job.kind} {job.member.label}{name}; {left}",
                 flush=True,
             )
             with times.measured(job):

@@ -162,11 +162,13 @@ def _pair(
     key: tuple[str, str], ours: Drives, other: Drives, config: PlannerEvalConfig
 ) -> dict[str, Any] | None:
     """Ours minus another at the same places, with the same training seed where both have one."""
-    seeds = [seed for seed in ours.seeds if other.seeds == (None,) or seed in other.seeds]
+    ready = (None,)
+    both = ours.seeds if other.seeds == ready else other.seeds
+    seeds = [seed for seed in both if ready in (ours.seeds, other.seeds) or seed in ours.seeds]
     if not seeds or ours.places != other.places:
         return None
-    mine = [ours.seeds.index(seed) for seed in seeds]
-    theirs = [0 if other.seeds == (None,) else other.seeds.index(seed) for seed in seeds]
+    mine = [0 if ours.seeds == ready else ours.seeds.index(seed) for seed in seeds]
+    theirs = [0 if other.seeds == ready else other.seeds.index(seed) for seed in seeds]
     usable = (ours.spoilt[mine] == 0) & (other.spoilt[theirs] == 0)
     count = np.where(usable, ours.planned[mine], 0.0)
     if not count.sum():

@@ -58,7 +58,6 @@ def test_what_is_written_is_read_back(shipped: PlannerEvalConfig, tmp_path: Path
     ("override", "said"),
     [
         ("ours=other", "ours: no model 'other'"),
-        ("ours=expert", "ours: 'expert' is a ready-made policy"),
         ("gap_from=expert", "gap_from: no trained model 'expert'"),
         ("seeds=[]", "seeds: give at least one"),
         ("seeds=[1, 1]", "seeds: give at least one, and each only once"),

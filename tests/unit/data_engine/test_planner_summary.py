@@ -114,6 +114,15 @@ def test_pairs_share_route_and_seed_and_leave_spoilt_drives_out(config: PlannerE
     assert blind["verdict"] == "better"
 
 
+def test_a_ready_made_model_can_be_ours(config: PlannerEvalConfig) -> None:
+    everybody_drove(config)
+    summary = summarise(replace(config, ours="straight"), (SUITE, BUSY))
+    plain = row(summary, "paired", suite="busy", baseline="plain")
+    assert (plain["pairs"], plain["trained_with"]) == (5, [0, 1])
+    assert plain["driving_score_change"]["mean"] == pytest.approx(-40 / 5)
+    assert plain["verdict"] == "within noise"
+
+
 def test_all_suites_together_count_a_place_once(config: PlannerEvalConfig) -> None:
     everybody_drove(config)
     summary = summarise(config, (SUITE, BUSY))
