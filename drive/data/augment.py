@@ -72,6 +72,7 @@ def augmented(
         "targets_ego": (turned(batch["targets_ego"], yaw) + drawn.target_m).astype(np.float32),
         "label_ego": label,
         "command": _commands_after(batch["command"], batch["label_ego"], label, speed),
+        "ground_known": batch["ground_known"] & (shift_px == 0)[:, None],  # the ground is not turned
     }
 
 

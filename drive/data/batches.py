@@ -7,6 +7,7 @@ import numpy as np
 from drive.contracts import F64, I64, Bool
 from drive.data.augment import AugmentConfig, augmented
 from drive.data.camera import CameraSpec
+from drive.data.ground import unpack
 from drive.data.samples import NO_LIGHT, Batch, Samples
 
 
@@ -63,6 +64,7 @@ def _permutation(seed: int, epoch: int, count: int) -> I64:
 def collate(samples: Samples, rows: I64) -> Batch:
     """Rows of samples as arrays named as the learner expects them."""
     aux = samples.aux[rows]
+    ground, ground_known = unpack(samples.ground[rows])
     light = np.where(np.isfinite(aux[:, 0]), aux[:, 0], -1).astype(np.int64)
     return {
         "image": samples.image[rows],
@@ -77,4 +79,6 @@ def collate(samples: Samples, rows: I64) -> Batch:
         "stop_m": aux[:, 1],
         "lead_m": aux[:, 2],
         "weight": samples.weight[rows],
+        "ground": ground,
+        "ground_known": ground_known,
     }

@@ -15,7 +15,7 @@ from drive.data.samples import COLUMNS, Samples, samples_of
 from drive.files import new_folder, read_json, sha256_file, sha256_json, write_json
 from drive.progress import track
 
-VERSION = 1
+VERSION = 2
 Column = NDArray[Any]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drive.contracts import F32, I32, I64, U8, DriveLog
+from drive.data import ground
 from drive.data.camera import CameraSpec, conform
 from drive.geometry.commands import classify
 
@@ -30,6 +31,7 @@ class Samples:
         command: int32 (N, 2), what the label does.
         aux: float32 (N, 3), [light, distance to stop line m, gap to lead m]; NaN = unknown.
         weight: float32 (N,), weight in the loss.
+        ground: uint8 (N, rows, columns), bits of drive.data.ground.
         drive: int32 (N,), row in the list of drives.
         plan_index: int32 (N,), planning step within the drive.
     """
@@ -43,6 +45,7 @@ class Samples:
     command: I32
     aux: F32
     weight: F32
+    ground: U8
     drive: I32
     plan_index: I32
 
@@ -95,6 +98,9 @@ def samples_of(
         command=_commands(plans.label_command[chosen], label, speed, aux),
         aux=aux,
         weight=loss_weights(speed, label),
+        ground=np.stack([ground.ground_of(log, int(i)) for i in chosen])
+        if len(chosen)
+        else np.zeros((0, ground.ROWS, ground.COLUMNS), np.uint8),
         drive=np.full(len(chosen), drive, np.int32),
         plan_index=chosen.astype(np.int32),
     )

@@ -29,9 +29,11 @@ class ModelConfig:
 
     Attributes:
         camera: View the encoder sees.
+        mount_m: Place of that camera, forward of the rear axle and above the ground.
         crop_rows: First and last (exclusive) image row used: sky and bonnet tell little.
         channels: Widths of the four convolution stages (strides 4, 2, 2, 1).
         map_channels: Channels kept per cell of the last feature map.
+        ground_channels: Channels per cell of the ground.
         width: Width of the image and of the fused features.
         ego_width: Width of the ego and route features.
         decoder_width: Width of the trajectory decoder.
@@ -50,9 +52,11 @@ class ModelConfig:
     """
 
     camera: Camera = field(default_factory=CameraSpec)
+    mount_m: tuple[float, float] = (1.9, 1.7)
     crop_rows: tuple[int, int] = (20, 132)
     channels: tuple[Width, Width, Width, Width] = (32, 64, 128, 160)
     map_channels: Width = 20
+    ground_channels: Width = 48
     width: Width = 256
     ego_width: Width = 96
     decoder_width: Width = 256

@@ -75,12 +75,12 @@ def sample(
     state = ddim.add_noise(start, noise, ddim.timesteps[:1])
     for level in ddim.timesteps:
         levels = level.expand(len(start))
-        clean, scores = network.denoise(condition, start, state, levels)
+        clean = network.denoise(scene.ground, condition, start, state, levels)
         if free is not None:
-            clean_free, _ = network.denoise(free, start, state, levels)
+            clean_free = network.denoise(scene.ground, free, start, state, levels)
             clean = clean_free + weight * (clean - clean_free)
         state = ddim.step(clean, int(level), state, eta=0.0).prev_sample
-    knots = network.metres(state)
+    knots, scores = network.metres(state), network.score(scene.ground, condition, state)
     obeys = obedience(command, knots, speed_mps)
     return Proposals(knots, scores + network.config.command_bonus * obeys, obeys)
 

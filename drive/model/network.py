@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from drive.contracts import Lateral, Longitudinal, Turn
 from drive.model.anchors import InputStatistics
 from drive.model.config import ModelConfig
+from drive.model.ground import COLUMNS, ROWS, GroundView, along, image_places
 from drive.model.horizon import KNOTS
 
 NO_COMMAND = -1
@@ -34,11 +35,19 @@ class Inputs(NamedTuple):
     targets_ego: Tensor
 
 
+class Seen(NamedTuple):
+    """What the image says by itself: pooled (B, width), ground (B, ground_channels, rows, columns)."""
+
+    pooled: Tensor
+    ground: Tensor
+
+
 class Scene(NamedTuple):
     """What the encoder made of a batch.
 
     Attributes:
         features: float32 (B, width).
+        ground: float32 (B, ground_channels, rows, columns), features on the ground (drive.model.ground).
         lateral: float32 (B, 6), command logits.
         longitudinal: float32 (B, 5), command logits.
         light: float32 (B, 4), logits of red, yellow, green, none.
@@ -46,6 +55,7 @@ class Scene(NamedTuple):
     """
 
     features: Tensor
+    ground: Tensor
     lateral: Tensor
     longitudinal: Tensor
     light: Tensor
@@ -117,14 +127,13 @@ class PlannerNetwork(nn.Module):
 
     def _build_eyes(self, config: ModelConfig) -> None:
         inner = config.channels
-        self.backbone = nn.Sequential(
-            _conv(3, inner[0], 5, 4),
-            _conv(inner[0], inner[1], 3, 2),
-            _conv(inner[1], inner[2], 3, 2),
-            _conv(inner[2], inner[3], 3, 1),
-            nn.Conv2d(inner[3], config.map_channels, 1),
-            nn.ReLU(),
-        ).to(memory_format=torch.channels_last)
+        self.fine = nn.Sequential(_conv(3, inner[0], 5, 4), _conv(inner[0], inner[1], 3, 2))
+        self.coarse = nn.Sequential(_conv(inner[1], inner[2], 3, 2), _conv(inner[2], inner[3], 3, 1))
+        self.squeeze = nn.Sequential(nn.Conv2d(inner[3], config.map_channels, 1), nn.ReLU())
+        for part in (self.fine, self.coarse, self.squeeze):
+            part.to(memory_format=torch.channels_last)
+        places = image_places(config.camera, config.mount_m, config.crop_rows)
+        self.ground = GroundView(places, (inner[1], inner[3]), config.ground_channels)
         rows = (config.crop_rows[1] - config.crop_rows[0]) // 16
         cells = config.map_channels * rows * (config.camera.width_px // 16)
         self.pool = nn.Sequential(nn.Linear(cells, config.width), nn.LayerNorm(config.width), nn.ReLU())
@@ -141,12 +150,16 @@ class PlannerNetwork(nn.Module):
         self.decode_condition = nn.Linear(self._condition, deep)
         self.decode_anchor = nn.Linear(_STATE, deep, bias=False)
         self.decode_noisy = nn.Linear(_STATE, deep, bias=False)
+        self.decode_ground = nn.Linear(KNOTS * config.ground_channels, deep, bias=False)
         self.decode_time = nn.Embedding(config.noise_levels, deep)
         self.decode = nn.Sequential(
             nn.ReLU(), nn.Linear(deep, deep), nn.ReLU(), nn.Linear(deep, 192), nn.ReLU()
         )
         self.decode_offset = nn.Linear(192, _STATE)
-        self.decode_score = nn.Linear(192, 1)
+        self.score_condition = nn.Linear(self._condition, deep)
+        self.score_state = nn.Linear(_STATE, deep, bias=False)
+        self.score_ground = nn.Linear(2 * KNOTS * config.ground_channels, deep, bias=False)
+        self.judge = nn.Sequential(nn.ReLU(), nn.Linear(deep, 128), nn.ReLU(), nn.Linear(128, 1))
         nn.init.zeros_(self.decode_offset.weight)
         nn.init.zeros_(self.decode_offset.bias)
 
@@ -155,30 +168,37 @@ class PlannerNetwork(nn.Module):
         """Trajectories that one plan is chosen from."""
         return self.intents + (len(self.anchors) if self.config.head == "diffusion" else 0)
 
-    def see(self, image: Tensor) -> Tensor:
-        """Image uint8 or float (B, H, W, 3) in 0..255 -> features (B, width); zeros without `use_image`."""
-        if not self.config.use_image:
-            return self.mean.new_zeros(len(image), self.config.width)
-        top, bottom = self.config.crop_rows
+    def see(self, image: Tensor) -> Seen:
+        """Image uint8 or float (B, H, W, 3) in 0..255 -> what it shows; zeros without `use_image`."""
+        config = self.config
+        if not config.use_image:
+            zeros = self.mean.new_zeros
+            return Seen(
+                zeros(len(image), config.width), zeros(len(image), config.ground_channels, ROWS, COLUMNS)
+            )
+        top, bottom = config.crop_rows
         x = image[:, top:bottom].permute(0, 3, 1, 2).float()  # channels_last in memory
-        x = self.backbone(x.div(127.5).sub(1)).float()
-        return self.pool(x.flatten(1))
+        fine = self.fine(x.div(127.5).sub(1))
+        coarse = self.coarse(fine)
+        pooled = self.pool(self.squeeze(coarse).float().flatten(1))
+        return Seen(pooled, self.ground((fine.float(), coarse.float())))
 
     def encode(self, inputs: Inputs) -> Scene:
         """Inputs -> scene features, command logits and perception."""
         return self.interpret(self.see(inputs.image), inputs)
 
-    def interpret(self, seen: Tensor, inputs: Inputs) -> Scene:
-        """Image features (B, width) with ego and route (the image itself is not read) -> scene."""
-        features = self.fuse(torch.cat([seen, self.ego(_features(inputs, self.config.use_speed))], 1))
+    def interpret(self, seen: Seen, inputs: Inputs) -> Scene:
+        """Image features with ego and route (the image itself is not read) -> scene."""
+        pooled = seen.pooled
+        features = self.fuse(torch.cat([pooled, self.ego(_features(inputs, self.config.use_speed))], 1))
         commands = len(Lateral) + len(Longitudinal)
         logits = (
             self.command(features) if self.config.use_command else features.new_zeros(len(features), commands)
         )
-        perceived = self.perception(seen) if self.config.use_image else seen.new_zeros(len(seen), _LIGHTS + 2)
+        perceived = self.perception(pooled) if self.config.use_image else pooled.new_zeros(len(pooled), _LIGHTS + 2)
         stop_m, lead_m = (20 * perceived[:, _LIGHTS:]).unbind(1)
         lateral, longitudinal = logits.split([len(Lateral), len(Longitudinal)], 1)
-        return Scene(features, lateral, longitudinal, perceived[:, :_LIGHTS], stop_m, lead_m)
+        return Scene(features, seen.ground, lateral, longitudinal, perceived[:, :_LIGHTS], stop_m, lead_m)
 
     def condition(self, features: Tensor, command: Tensor) -> Tensor:
         """Features (B, width) and command int64 (B, 2), -1 = not told -> (B, width + command_width).
@@ -209,22 +229,34 @@ class PlannerNetwork(nn.Module):
         return command if self.config.use_command else torch.full_like(command, NO_COMMAND)
 
     def denoise(
-        self, condition: Tensor, start: Tensor, noisy: Tensor, level: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """One pass of the decoder.
+        self, ground: Tensor, condition: Tensor, start: Tensor, noisy: Tensor, level: Tensor
+    ) -> Tensor:
+        """One pass of the decoder, which sees the ground along the noisy trajectory.
 
         Args:
+            ground: (B, ground_channels, rows, columns).
             condition: (B, C).
             start: (B, P, 16), where each proposal started.
             noisy: (B, P, 16).
             level: int64 (B,), DDIM time step below noise_levels.
 
         Returns:
-            Clean trajectories (B, P, 16) and scores (B, P).
+            Clean trajectories (B, P, 16).
         """
         shared = self.decode_condition(condition) + self.decode_time(level)  # (B, deep)
-        x = self.decode(shared[:, None] + self.decode_anchor(start) + self.decode_noisy(noisy))
-        return start + self.decode_offset(x), self.decode_score(x)[..., 0]
+        read = self.decode_ground(along(ground, self.metres(noisy)))
+        x = self.decode(shared[:, None] + self.decode_anchor(start) + self.decode_noisy(noisy) + read)
+        clean: Tensor = start + self.decode_offset(x)
+        return clean
+
+    def score(self, ground: Tensor, condition: Tensor, clean: Tensor) -> Tensor:
+        """Scores (B, P) of trajectories (B, P, 16) from the ground along them and the condition."""
+        knots = self.metres(clean)
+        before = torch.cat([torch.zeros_like(knots[:, :, :1]), knots[:, :, :-1]], 2)
+        path = torch.stack([(before + knots) / 2, knots], 3).flatten(2, 3)  # (B, P, 2 * KNOTS, 2)
+        x = self.score_condition(condition)[:, None] + self.score_state(clean)
+        scores: Tensor = self.judge(x + self.score_ground(along(ground, path)))[..., 0]
+        return scores
 
     def normalise(self, knots_ego: Tensor) -> Tensor:
         """Metres (..., 8, 2) -> (..., 16)."""

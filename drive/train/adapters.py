@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 TARGETS = (
     "fuse.1", "fuse.3", "command.0", "command.2", "intent.0", "intent.2", "decode_condition", "decode_anchor",
-    "decode_noisy", "decode.1", "decode.3", "decode_offset", "decode_score",
+    "decode_noisy", "decode_ground", "decode.1", "decode.3", "decode_offset",
+    "score_condition", "score_state", "score_ground", "judge.1", "judge.3",
 )  # fmt: skip
 _ADAPTER, _ABOUT, _NAME = "adapter.safetensors", "adapter.json", "default"
 

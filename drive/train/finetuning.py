@@ -53,7 +53,8 @@ class AdapterLearner(PlannerLearner):
         scene = self.network.interpret(seen, inputs)
         done = noise_and_denoise(self.network, scene, command, generator)
         terms = imitation_loss(self.network, scene, done, batch, self.weights)
-        terms.pop("perception", None)  # its layers are frozen
+        for name in ("perception", "ground"):  # their layers are frozen
+            terms.pop(name, None)
         terms["distill"] = self.distill * _distance(old_scene, old, scene, done, batch["replay"])
         return terms
 

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from drive.model.network import Inputs, PlannerNetwork, Scene
+from drive.model.network import Inputs, PlannerNetwork, Scene, Seen
 from drive.train.config import LoopConfig
 from drive.train.fit import Learner
 from drive.train.losses import hide_commands, imitation_loss, inputs_of, noise_and_denoise
@@ -34,12 +34,12 @@ def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:
     return network.interpret(see(network, inputs, precision), inputs)
 
 
-def see(network: PlannerNetwork, inputs: Inputs, precision: str) -> Tensor:
-    """Image features, float32 (B, width), computed in bfloat16 if `precision` is or comes to "bf16"."""
+def see(network: PlannerNetwork, inputs: Inputs, precision: str) -> Seen:
+    """Image features in float32, computed in bfloat16 if `precision` is or comes to "bf16"."""
     low = precision == "bf16" or (precision == "auto" and _has_amx())
     with torch.autocast("cpu", torch.bfloat16, enabled=low):
         seen = network.see(inputs.image)
-    return seen.float()
+    return Seen(*(part.float() for part in seen))
 
 
 @cache

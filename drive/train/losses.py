@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from drive.data.ground import OCCUPIED
 from drive.data.samples import MAX_DISTANCE_M
 from drive.model.anchors import LATERAL_WEIGHT
 from drive.model.diffusion import obedience, scheduler
@@ -15,6 +16,7 @@ from drive.train.weights import LossWeights
 
 Batch = dict[str, Tensor]
 _NEAR_LEAD_M = 45.0
+_RARE_WEIGHT = 4.0
 
 
 class Denoised(NamedTuple):
@@ -49,8 +51,9 @@ def noise_and_denoise(
     noise = torch.randn(start.shape, generator=generator)
     intents = network.intents
     origin = torch.cat([start[:, :intents].detach(), start[:, intents:]], 1)
-    clean, scores = network.denoise(condition, origin, ddim.add_noise(origin, noise, level), level)
-    return Denoised(command, start, clean, scores)
+    clean = network.denoise(scene.ground, condition, origin, ddim.add_noise(origin, noise, level), level)
+    # Scoring must not move what it scores.
+    return Denoised(command, start, clean, network.score(scene.ground, condition, clean.detach()))
 
 
 def hide_commands(command: Tensor, share: float, generator: torch.Generator) -> Tensor:
@@ -81,6 +84,7 @@ def imitation_loss(
         terms["command"] = weights.command * _command_loss(scene, batch["command"], weight)
     if config.use_image:
         terms["perception"] = weights.perception * _perception_loss(scene, batch, weights.near_lead)
+        terms["ground"] = weights.ground * _ground_loss(network.ground.logits(scene.ground), batch)
     return terms
 
 
@@ -120,6 +124,14 @@ def _perception_loss(scene: Scene, batch: Batch, near_lead: float) -> Tensor:
         + _distance_loss(scene.stop_m, batch["stop_m"], torch.ones_like(near))
         + _distance_loss(scene.lead_m, batch["lead_m"], near)
     )
+
+
+def _ground_loss(logits: Tensor, batch: Batch) -> Tensor:
+    """Binary cross entropy per cell; road users are rare and count more, unknown channels not at all."""
+    wanted, known = batch["ground"].float(), batch["ground_known"]
+    rare = torch.ones(wanted.shape[1]).index_fill(0, torch.arange(OCCUPIED, wanted.shape[1]), _RARE_WEIGHT)
+    loss = binary_cross_entropy_with_logits(logits, wanted, pos_weight=rare[:, None, None], reduction="none")
+    return _mean_of(loss.mean((2, 3)), known.float())
 
 
 def _distance_loss(seen_m: Tensor, truth_m: Tensor, weight: Tensor) -> Tensor:

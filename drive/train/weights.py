@@ -16,6 +16,7 @@ class LossWeights:
         command: Cross entropy of both command heads.
         perception: Light, stop distance and lead gap.
         near_lead: Factor on the gap to leads nearer than 45 m: they are rare, the median answer is "none".
+        ground: Cross entropy of what is on the ground: road, oncoming lanes, road users now and later.
     """
 
     intent: float = 1.0
@@ -26,3 +27,4 @@ class LossWeights:
     command: float = 0.3
     perception: float = 0.2
     near_lead: float = 1.0
+    ground: float = 1.0
