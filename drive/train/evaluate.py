@@ -2,15 +2,17 @@
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from drive.contracts import F32, I64
 from drive.data.batches import collate
+from drive.data.ground import OCCUPIED, ONCOMING, ROAD
 from drive.data.samples import Samples
 from drive.model.diffusion import sample
 from drive.model.horizon import KNOTS, STRIDE
 from drive.model.network import PlannerNetwork
 from drive.train.learner import encode
-from drive.train.losses import inputs_of
+from drive.train.losses import Batch, inputs_of
 
 _BATCH = 256
 
@@ -57,6 +59,7 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
         }
     if network.config.use_image:
         numbers |= {"light": (scene.light.argmax(1) == batch["light"]) | ~known}
+        numbers |= _ground_errors(network.ground.logits(scene.ground) > 0, batch)
     if network.config.use_command:
         numbers |= {"obeyed": proposals.obeys.gather(1, chosen)[:, 0]}
     return {name: value.float().numpy() for name, value in numbers.items()}

@@ -19,6 +19,7 @@ def batch_of(count: int = 4, speed: float = 10.0) -> dict[str, np.ndarray]:
         "targets_ego": np.tile(np.array([[10.0, 0.0], [25.0, 0.0]], np.float32), (count, 1, 1)),
         "label_ego": label,
         "command": np.tile(np.array([[Lateral.KEEP, Longitudinal.CRUISE]]), (count, 1)),
+        "ground_known": np.ones((count, 6), bool),
     }
 
 
@@ -56,6 +57,7 @@ def test_labels_and_route_points_turn_alike_and_the_command_follows_the_label() 
     out = augmented(batch, AugmentConfig(target_m=0, yaw_rad=0.08), FOCAL_PX, 0, keys(40))
     bearing = np.arctan2(out["targets_ego"][:, 1, 1], out["targets_ego"][:, 1, 0])
     np.testing.assert_allclose(out["label_ego"][:, -1, 2], bearing, atol=1e-5)
+    assert not out["ground_known"][np.abs(out["label_ego"][:, -1, 2]) > 0.01].any()  # the ground stays
     lateral = out["command"][:, 0]
     np.testing.assert_array_equal(lateral == Lateral.LANE_LEFT, out["label_ego"][:, -1, 1] > 1.75)
     assert (lateral == Lateral.KEEP).any()

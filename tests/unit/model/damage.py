@@ -136,8 +136,8 @@ DAMAGES: dict[str, tuple[Spoil, str]] = {  # name -> (what is done, what the mes
     ),
     "an anchor is NaN": (_weights(lambda t: t["anchors"].fill_(float("nan"))), "anchors is not finite"),
     "a weight is infinite": (
-        _weights(lambda t: t["decode_score.bias"].fill_(float("inf"))),
-        "decode_score.bias is not finite",
+        _weights(lambda t: t["decode_offset.bias"].fill_(float("inf"))),
+        "decode_offset.bias is not finite",
     ),
     "the scale is 0": (_weights(lambda t: t["std"].zero_()), "std is not above 0"),
 }

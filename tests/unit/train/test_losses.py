@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from drive.data.ground import CHANNELS, COLUMNS, ROWS
 from drive.train.learner import encode
 from drive.train.losses import (
     distances_m,
@@ -29,6 +30,8 @@ def batch_of(count: int = 4) -> dict[str, torch.Tensor]:
         "stop_m": torch.full((count,), 60.0),
         "lead_m": torch.full((count,), 60.0),
         "weight": torch.ones(count),
+        "ground": torch.zeros((count, CHANNELS, ROWS, COLUMNS), dtype=torch.uint8),
+        "ground_known": torch.ones((count, CHANNELS), dtype=torch.bool),
     }
 
 
@@ -69,7 +72,7 @@ def test_unknown_perception_labels_give_finite_gradients() -> None:
 def test_samples_without_weight_do_not_count() -> None:
     batch = batch_of() | {"weight": torch.zeros(4)}
     terms = terms_of(batch)
-    assert all(float(terms[name].detach()) == 0 for name in terms if name != "perception")
+    assert all(float(terms[name].detach()) == 0 for name in terms if name not in ("perception", "ground"))
 
 
 def test_every_head_gets_a_gradient() -> None:
