@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # torch takes seconds: what is wrong with a folder's files is
 
     from drive.model.network import PlannerNetwork
 
-FORMAT = 1
-BEFORE: dict[str, Any] = {"use_image": True, "use_command": True, "head": "diffusion"}
+FORMAT = 2
 WEIGHTS, CONFIG, META = "model.safetensors", "config.json", "meta.json"
 
 
@@ -90,7 +89,8 @@ def read_meta(folder: Path) -> ModelMeta:
         or any(not isinstance(values.get(name), str | None) for name in ("parent_id", "manifest_id"))
     ):
         raise UserError(
-            f"{folder / META}: unknown format; this version reads format {FORMAT}, train the model again"
+            f"{folder / META}: unknown format; this version reads format {FORMAT}: train the model again, or go "
+            "back to the version that made it"
         )
     meta = ModelMeta(**{k: v for k, v in values.items() if k in ModelMeta.__dataclass_fields__})
     if not re.fullmatch("[0-9a-f]{64}", meta.sha256) or values["model_id"] != meta.model_id:
@@ -101,15 +101,11 @@ def read_meta(folder: Path) -> ModelMeta:
 def read_config(folder: Path) -> ModelConfig:
     """Architecture of a model folder; every key has to be there, as a default may have changed since.
 
-    Folders older than a key in BEFORE lack it, and mean the value that stands there.
-
     Raises:
         UserError: config.json is missing, damaged, or says something that no planner can be made of.
     """
     path = folder / CONFIG
     values = read_json(path)
-    if isinstance(values, dict):
-        values = BEFORE | values
     config = build_config(ModelConfig, values, str(path))
     wanted = config_dict(config)
     absent = [key for key in wanted if key not in values]

@@ -195,7 +195,9 @@ class PlannerNetwork(nn.Module):
         logits = (
             self.command(features) if self.config.use_command else features.new_zeros(len(features), commands)
         )
-        perceived = self.perception(pooled) if self.config.use_image else pooled.new_zeros(len(pooled), _LIGHTS + 2)
+        perceived = (
+            self.perception(pooled) if self.config.use_image else pooled.new_zeros(len(pooled), _LIGHTS + 2)
+        )
         stop_m, lead_m = (20 * perceived[:, _LIGHTS:]).unbind(1)
         lateral, longitudinal = logits.split([len(Lateral), len(Longitudinal)], 1)
         return Scene(features, seen.ground, lateral, longitudinal, perceived[:, :_LIGHTS], stop_m, lead_m)

@@ -15,6 +15,7 @@ from drive.train.learner import encode
 from drive.train.losses import Batch, inputs_of
 
 _BATCH = 256
+_ERRORS = {"road_error": ROAD, "oncoming_error": ONCOMING, "users_error": OCCUPIED}
 
 
 def evaluate_samples(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, float]:
@@ -63,3 +64,18 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
     if network.config.use_command:
         numbers |= {"obeyed": proposals.obeys.gather(1, chosen)[:, 0]}
     return {name: value.float().numpy() for name, value in numbers.items()}
+
+
+def _ground_errors(seen: Tensor, batch: Batch) -> dict[str, Tensor]:
+    """Share of the cells that are a thing, or seen as one, and not both, per sample (B,): 1 - IoU.
+
+    0 where there is none and none is seen, or where the truth is not known.
+    """
+    truth = batch["ground"].bool()
+    either = (seen | truth).sum((2, 3)).clamp(min=1)
+    wrong = (seen ^ truth).sum((2, 3)) / either * batch["ground_known"]
+    return {
+        "road_error": wrong[:, ROAD],
+        "oncoming_error": wrong[:, ONCOMING],
+        "users_error": wrong[:, OCCUPIED],
+    }
