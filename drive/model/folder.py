@@ -89,8 +89,8 @@ def read_meta(folder: Path) -> ModelMeta:
         or any(not isinstance(values.get(name), str | None) for name in ("parent_id", "manifest_id"))
     ):
         raise UserError(
-            f"{folder / META}: unknown format; this version reads format {FORMAT}: train the model again, or go "
-            "back to the version that made it"
+            f"{folder / META}: unknown format; this version reads format {FORMAT}: train the model again, or "
+            "go back to the version that made it"
         )
     meta = ModelMeta(**{k: v for k, v in values.items() if k in ModelMeta.__dataclass_fields__})
     if not re.fullmatch("[0-9a-f]{64}", meta.sha256) or values["model_id"] != meta.model_id:

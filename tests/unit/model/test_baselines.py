@@ -1,6 +1,5 @@
 """Baselines are the planner with parts left out: what is left plans, learns and is stored like the whole."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import torch
 
 from drive.contracts import Observation
 from drive.model import load_policy
-from drive.model.config import ModelConfig
-from drive.model.folder import load_model, read_config, save_model
+from drive.model.folder import load_model, save_model
 from drive.model.policy import PlannerPolicy
 from drive.train.adapters import attach, merge
 from drive.train.learner import encode
@@ -98,15 +96,3 @@ def test_what_a_blind_planner_sees_is_not_used() -> None:
     np.testing.assert_array_equal(one.best.pose_ego, two.best.pose_ego)
     faster = policy.plan([seen(9.0, image=False)], 0)[0]
     assert not np.array_equal(one.best.pose_ego, faster.best.pose_ego)
-
-
-def test_a_folder_older_than_the_switches_is_the_whole_planner(tmp_path: Path) -> None:
-    save_model(tmp_path / "model", tiny_network())
-    path = tmp_path / "model" / "config.json"
-    values = json.loads(path.read_text())
-    for key in ("use_image", "use_command", "head"):
-        del values[key]
-    path.write_text(json.dumps(values))
-    assert read_config(tmp_path / "model") == TINY
-    assert (TINY.use_image, TINY.use_command, TINY.head) == (True, True, "diffusion")
-    assert ModelConfig().head == "diffusion"
