@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("drive.cli.train", "train a planner from drive logs"),
     "bench": ("drive.cli.bench", "score a planner open loop against recorded driving"),
     "eval": ("drive.cli.eval", "train planners and baselines alike, drive with them, compare"),
+    "view": ("drive.cli.view", "one plan for one moment of a recorded drive, as a picture"),
     "report": ("drive.cli.report", "build a night's report again and say where it is"),
     "rollback": ("drive.cli.rollback", "make the previous champion the champion again"),
     "doctor": ("drive.cli.doctor", "check this machine: versions, disk, memory, CARLA, registry"),

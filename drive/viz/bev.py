@@ -57,31 +57,36 @@ def draw_bev(log: DriveLog, t_us: int, size_px: tuple[int, int] = (416, 416)) ->
     figure = Figure(figsize=(size_px[0] / 100, size_px[1] / 100), dpi=100)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_facecolor(COLOURS["background"])
     figure.set_facecolor(COLOURS["background"])
-    origin = log.ego.pose_world[step]
-    _draw_road(axes, log, origin)
-    _draw_route(axes, log, origin)
-    _draw_agents(axes, log, step)
-    _draw_ego(axes, log)
+    draw_moment(axes, log, step)
     _draw_plans(axes, log, step)
-    _draw_scale(axes)
-    axes.set_xlim(-SIDE_M, SIDE_M)
-    axes.set_ylim(-BEHIND_M, AHEAD_M)
-    axes.set_aspect("equal", adjustable="box")
-    axes.axis("off")
     out = io.BytesIO()
     figure.savefig(out, format="png")
     return out.getvalue()
 
 
-def _up(points_ego: Any) -> F64:
+def draw_moment(axes: Any, log: DriveLog, step: int, *, road: bool = True) -> None:
+    """Lanes (or only their outlines), route, road users and the ego at one step, on matplotlib axes."""
+    axes.set_facecolor(COLOURS["background"])
+    origin = log.ego.pose_world[step]
+    _draw_road(axes, log, origin, road)
+    _draw_route(axes, log, origin)
+    _draw_agents(axes, log, step)
+    _draw_ego(axes, log)
+    _draw_scale(axes)
+    axes.set_xlim(-SIDE_M, SIDE_M)
+    axes.set_ylim(-BEHIND_M, AHEAD_M)
+    axes.set_aspect("equal", adjustable="box")
+    axes.axis("off")
+
+
+def up(points_ego: Any) -> F64:
     """Ego-frame points (..., 2|3) as picture coordinates (..., 2): x to the right, forward up."""
     points = np.asarray(points_ego, np.float64)
     return np.stack([-points[..., 1], points[..., 0]], -1)
 
 
-def _draw_road(axes: Any, log: DriveLog, origin: F64) -> None:
+def _draw_road(axes: Any, log: DriveLog, origin: F64, filled: bool) -> None:
     from matplotlib.collections import LineCollection, PolyCollection
 
     if log.road is None or not len(log.road.centre_world):
@@ -93,14 +98,16 @@ def _draw_road(axes: Any, log: DriveLog, origin: F64) -> None:
     ahead = np.gradient(centre, axis=1)
     ahead /= np.maximum(np.linalg.norm(ahead, axis=-1, keepdims=True), 1e-9)
     across = np.stack([-ahead[..., 1], ahead[..., 0]], -1) * half
-    outline = _up(np.concatenate([centre + across, (centre - across)[:, ::-1]], 1))
+    outline = up(np.concatenate([centre + across, (centre - across)[:, ::-1]], 1))
     for inside, colour in ((False, COLOURS["road"]), (True, COLOURS["junction"])):
         axes.add_collection(
-            PolyCollection(outline[junction == inside], facecolor=colour, edgecolor=colour, lw=0.6)
+            PolyCollection(
+                outline[junction == inside], facecolor=colour if filled else "none", edgecolor=colour, lw=0.6
+            )
         )
-    lines = _up(centre[~junction])
+    lines = up(centre[~junction])
     axes.add_collection(LineCollection(list(lines), colors=COLOURS["centre"], lw=0.8, linestyles=(0, (4, 4))))
-    stops = _up(to_local(log.road.stop_line_world, origin))
+    stops = up(to_local(log.road.stop_line_world, origin))
     axes.add_collection(LineCollection(list(stops), colors=COLOURS["stop line"], lw=2.2))
 
 
@@ -109,7 +116,7 @@ def _draw_route(axes: Any, log: DriveLog, origin: F64) -> None:
         return
     route = to_local(log.route_world, origin)
     here = int(np.argmin(np.hypot(route[:, 0], route[:, 1])))
-    line = _up(route[max(0, here - 2) :])
+    line = up(route[max(0, here - 2) :])
     axes.plot(
         line[:, 0], line[:, 1], color=COLOURS["route"], lw=6, alpha=0.75, solid_capstyle="round", zorder=2
     )
@@ -129,22 +136,22 @@ def _draw_agents(axes: Any, log: DriveLog, step: int) -> None:
         return
     until = int(np.searchsorted(log.ego.t_us, log.ego.t_us[step] + TRAIL_S * 1e6, side="right"))
     colours = [AGENT_COLOURS[AgentKind(int(agents.kind[i]))] for i in shown]
-    boxes = _up(corners(pose, agents.size_m[shown]))
+    boxes = up(corners(pose, agents.size_m[shown]))
     axes.add_collection(PolyCollection(list(boxes), facecolors=colours, edgecolors="white", lw=0.7, zorder=5))
     trails, trail_colours = [], []
     for i, colour in zip(shown, colours, strict=True):
         seen = step + np.flatnonzero(agents.valid[i, step:until])
-        path = _up(to_local(agents.pose_world[i, seen, :2], origin))
+        path = up(to_local(agents.pose_world[i, seen, :2], origin))
         if len(path) > 1 and np.hypot(*(path[-1] - path[0])) > 0.5:
             trails.append(path)
             trail_colours.append(colour)
     small = np.isin(agents.kind[shown], [AgentKind.PEDESTRIAN, AgentKind.CYCLIST])
     if small.any():  # half a metre would be a speck
-        at = _up(pose[small])
+        at = up(pose[small])
         ring = [colour for colour, is_small in zip(colours, small, strict=True) if is_small]
         axes.scatter(at[:, 0], at[:, 1], s=46, facecolors="none", edgecolors=ring, linewidths=1.3, zorder=6)
     axes.add_collection(LineCollection(trails, colors=trail_colours, lw=1.6, alpha=0.45, zorder=4))
-    noses = _up(np.stack([corners(pose, agents.size_m[shown])[:, [0, 1]].mean(1), pose[:, :2]], 1))
+    noses = up(np.stack([corners(pose, agents.size_m[shown])[:, [0, 1]].mean(1), pose[:, :2]], 1))
     axes.add_collection(LineCollection(list(noses), colors="white", lw=0.9, zorder=6))
 
 
@@ -153,8 +160,8 @@ def _draw_ego(axes: Any, log: DriveLog) -> None:
 
     size = np.array([log.ego_size.length_m, log.ego_size.width_m])
     box = corners(centre_pose(np.zeros(3), log.ego_size.centre_from_axle_m), size)
-    axes.add_patch(Polygon(_up(box), facecolor=COLOURS["ego"], edgecolor="white", lw=0.9, zorder=11))
-    nose = _up(
+    axes.add_patch(Polygon(up(box), facecolor=COLOURS["ego"], edgecolor="white", lw=0.9, zorder=11))
+    nose = up(
         np.array(
             [[box[:, 0].max() - 0.3, 0.0], [box[:, 0].max() - 1.6, 0.55], [box[:, 0].max() - 1.6, -0.55]]
         )
@@ -174,7 +181,7 @@ def _draw_plans(axes: Any, log: DriveLog, step: int) -> None:
         if not np.isfinite(path).all():
             continue
         start = np.concatenate([np.zeros((1, 2)), path])
-        line = _up(to_local(to_world(start, then), now))
+        line = up(to_local(to_world(start, then), now))
         axes.plot(line[:, 0], line[:, 1], color=COLOURS[name], lw=width, solid_capstyle="round", zorder=9)
         axes.plot(
             line[10::10, 0],

@@ -26,6 +26,7 @@ from drive.cli import (
     serve_sim,
     sim,
     train,
+    view,
 )
 from drive.cli.main import COMMANDS, main
 from drive.logs import Fault
@@ -62,6 +63,7 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     ),
     "report": (report.run,),
     "rollback": (rollback.run, rollback._plain),
+    "view": (view.run,),
     "doctor": (doctor.run, doctor.Check),
 }  # fmt: skip
 IN_THE_FOLDER = {"trained", "siblings", "held_out_routes"}  # of a night's windows.json, not of --json
@@ -77,6 +79,7 @@ BY_COMPREHENSION = {  # keys that no literal in the source spells out
         "ade_best_m",
         "gap_closed",
     },
+    "train": set(validation._ERRORS),
 }
 
 
