@@ -111,6 +111,7 @@ def clocked(policy: Any) -> Iterator[Clock]:
         "command head": (network, "interpret"),
         "start points": (network, "starts"),
         "denoising": (network, "denoise"),
+        "scoring": (network, "score"),
         "check of the command": (diffusion, "obedience"),
         "noise, schedule, sums": (module, "sample"),
         "ranking, 10 Hz poses": (module, "_plan"),
