@@ -13,6 +13,7 @@ from sim.background import spawn_background
 from sim.control import VehicleGains
 from sim.frames import centre_from_axle, transform, vector
 from sim.ground_truth import RoadUsers, ego_state, vehicle_gains
+from sim.handshake import check_protocol
 from sim.lights import RouteLights
 from sim.route_planner import FileRouteSpec, route_for
 from sim.routes import Route, RouteSpec, road_speeds_mps
@@ -41,7 +42,8 @@ class Address:
 
 
 def connect(host: str, port: int) -> carla.Client:
-    """A client of a server; a version that differs is a UserError with the line that mends it."""
+    """A client of a server; UserError, with the line that mends it, for another version or no CARLA."""
+    check_protocol(host, port, CONNECT_TIMEOUT_S)
     client = carla.Client(host, port)
     client.set_timeout(CONNECT_TIMEOUT_S)
     theirs, ours = client.get_server_version(), client.get_client_version()

@@ -216,8 +216,8 @@ def await_server(host: str, port: int, limit_s: float = RESTART_S) -> None:
 def parse_address(carla: str) -> tuple[str, int]:
     """Host and port of a foreign server; UserError if malformed."""
     host, _, port = carla.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65534:
-        raise UserError(f"--carla {carla}: expected HOST:PORT, e.g. localhost:2000")
+    if not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65534:
+        raise UserError(f"--carla {carla}: expected HOST:PORT, PORT from 1 to 65533, e.g. localhost:2000")
     return host, int(port)
 
 

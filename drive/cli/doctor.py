@@ -160,6 +160,8 @@ def _towns(_args: argparse.Namespace) -> Check:
 
 def _carla(args: argparse.Namespace) -> Check:
     """Reachability and version match; without --carla only the client's presence."""
+    from sim.handshake import check_protocol
+
     try:
         carla = import_module("carla")
     except ImportError as error:
@@ -172,9 +174,12 @@ def _carla(args: argparse.Namespace) -> Check:
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"--carla {args.carla}: write it as host:port, e.g. localhost:2000")
     try:
+        check_protocol(host, int(port), CARLA_TIMEOUT_S)
         client = carla.Client(host, int(port))
         client.set_timeout(CARLA_TIMEOUT_S)
         server = str(client.get_server_version())
+    except UserError as error:
+        return Check("carla", "fail", str(error), {"client": client_version, "server": None})
     except RuntimeError:
         text = f"no answer from {args.carla} within {CARLA_TIMEOUT_S:.0f} s; is the server running there?"
         return Check("carla", "fail", text, {"client": client_version, "server": None})

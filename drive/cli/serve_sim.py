@@ -2,6 +2,7 @@
 
 import argparse
 import socket
+from contextlib import suppress
 
 from drive.contracts import UserError
 
@@ -34,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     print(
         f"light simulator, {args.town}: carla.Client({args.host!r}, {args.port}); Ctrl-C stops it", flush=True
     )
-    serve(args.town, args.port, args.host)
+    with suppress(KeyboardInterrupt):  # while the town is loaded; later the server sees to it itself
+        serve(args.town, args.port, args.host)
     return 0
 
 

@@ -38,3 +38,17 @@ def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         port = taken.getsockname()[1]
         assert main(["serve-sim", "--port", str(port)]) == 2
     assert f"127.0.0.1:{port} cannot be used" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_the_town_is_loaded_is_the_usual_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sim.server.main.serve", interrupted)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert main(["serve-sim", "--port", str(port)]) == 0
+    assert capsys.readouterr().err == ""
