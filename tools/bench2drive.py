@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import yaml
+
 PROJECT = Path(__file__).resolve().parents[1]
 EVALUATOR = "leaderboard/leaderboard/leaderboard_evaluator.py"
 # Their route parser calls Element.getchildren, gone since Python 3.9. The element in C cannot be given it, a
@@ -55,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = args.out.resolve()
     carla_root = _server_folder(out, args.town)
     config = out / "agent.yaml"
-    config.write_text(f"policy: {args.policy}\ncameras: [{', '.join(args.cameras)}]\n")
+    config.write_text(yaml.safe_dump({"policy": _policy(args.policy), "cameras": args.cameras}))
     # An evaluator that is left behind knocks at the port of the next one's server.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -81,7 +83,7 @@ def _wrong(args: argparse.Namespace) -> str | None:
     from sim.server.opendrive import available_towns
 
     try:
-        known = {route.route_id for route in read_routes(args.routes).routes}
+        known = {route.route_id: route.town for route in read_routes(args.routes).routes}
         driver(args.policy)
         check_folder("--out", args.out)
     except UserError as error:
@@ -89,6 +91,11 @@ def _wrong(args: argparse.Namespace) -> str | None:
     absent = [name for name in args.subset.split(",") if name and "-" not in name and name not in known]
     if absent:  # a-b is a range
         return f"--subset: {args.routes} has no route {', '.join(absent)}"
+    chosen = (
+        [known[name] for name in args.subset.split(",") if name in known] if args.subset else known.values()
+    )
+    if lost := sorted({town for town in chosen if town not in available_towns()}):
+        return f"{args.routes}: unknown town {', '.join(lost)}; leave its routes out with --subset"
     if args.repetitions < 1:
         return f"--repetitions must be at least 1, got {args.repetitions}"
     for option, port in (("--port", args.port), ("--traffic-port", args.traffic_port)):
@@ -116,6 +123,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="go on where results.json ends")
     return parser
+
+
+def _policy(spec: str) -> str:
+    """The policy as the evaluator, which runs in a folder of its own, finds it too."""
+    from drive.cli.policies import driver
+
+    folder: Path | None = getattr(driver(spec), "folder", None)
+    return spec if folder is None else str(Path(folder).resolve())
 
 
 def _server_folder(out: Path, town: str) -> Path:

@@ -1,5 +1,6 @@
 """The XML elements that the evaluator is given, and that it ends with the tool."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from tools import bench2drive
 
@@ -85,6 +87,8 @@ def test_elements_have_the_method_that_python_dropped_however_they_are_made(tmp_
         (["--out", "FILE"], "is a file; give a folder"),
         (["--routes", "FILE"], "not valid XML"),
         (["--routes", "absent.xml"], "not found: absent.xml"),
+        (["--routes", "ELSEWHERE"], "unknown town Town99"),
+        (["--routes", "ELSEWHERE", "--subset", "7"], "unknown town Town99"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_made(
@@ -97,10 +101,34 @@ def test_bad_input_is_one_line_before_anything_is_made(
     (tmp_path / "routes.xml").write_text(ROUTES)
     (tmp_path / "file").write_text("text")
     options = {"evaluator": tmp_path / "b2d", "agents": tmp_path, "routes": tmp_path / "routes.xml"}
-    given = [str(tmp_path / "file") if text == "FILE" else text for text in option]
+    (tmp_path / "elsewhere.xml").write_text(ROUTES.replace("Town01", "Town99"))
+    places = {"FILE": str(tmp_path / "file"), "ELSEWHERE": str(tmp_path / "elsewhere.xml")}
+    given = [places.get(text, text) for text in option]
     fixed = [f"--{name}={at}" for name, at in options.items()]
     assert bench2drive.main([*fixed, "--out", str(tmp_path / "out"), *given]) == 2
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["model", "a #b", "a: b", "[c", "'d", "m\u00fc"])
+def test_a_model_folder_is_found_from_the_evaluator_s_folder(
+    tmp_path: Path, repo_root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    script = tmp_path / "b2d" / bench2drive.EVALUATOR
+    script.parent.mkdir(parents=True)
+    script.write_text("")
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "routes.xml").write_text(ROUTES)
+    shutil.copytree(repo_root / "drive" / "model" / "base", tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--evaluator=b2d", "--agents=.", "--routes=routes.xml", "--out=out", f"--policy={name}"]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        assert bench2drive.main([*arguments, "--cameras", "front"]) == 0
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    told = yaml.safe_load((tmp_path / "out" / "agent.yaml").read_text())
+    assert told == {"policy": str(tmp_path / name), "cameras": ["front"]}
