@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import yaml
 
 PROJECT = Path(__file__).resolve().parents[1]
+POLL_S = 0.1
 EVALUATOR = "leaderboard/leaderboard/leaderboard_evaluator.py"
 # Their route parser calls Element.getchildren, gone since Python 3.9. The element in C cannot be given it, a
 # subclass can; with the element in Python, they read a large town's map for twice as long, for every route.
@@ -59,8 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = out / "agent.yaml"
     config.write_text(yaml.safe_dump({"policy": _policy(args.policy), "cameras": args.cameras}))
     # An evaluator that is left behind knocks at the port of the next one's server.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    ended: list[int] = []  # noted only: an exception while the process is made would leave it behind
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda number, _: ended.append(number))
     with subprocess.Popen(
         _command(args, out, config),
         cwd=args.evaluator,
@@ -68,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         start_new_session=True,
     ) as process:
         try:
-            return process.wait()
+            while process.poll() is None and not ended:
+                time.sleep(POLL_S)
+            return 128 + ended[0] if ended else process.returncode
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -42,7 +42,7 @@ def test_ending_the_tool_ends_the_evaluator(tmp_path: Path, number: signal.Signa
             time.sleep(0.05)
         evaluator = psutil.Process(int(pid.read_text()))
         tool.send_signal(number)
-        tool.wait(20)
+        assert tool.wait(20) == 128 + number
     assert not evaluator.is_running() or evaluator.status() == psutil.STATUS_ZOMBIE
 
 
@@ -124,7 +124,7 @@ def test_a_model_folder_is_found_from_the_evaluator_s_folder(
     shutil.copytree(repo_root / "drive" / "model" / "base", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     arguments = ["--evaluator=b2d", "--agents=.", "--routes=routes.xml", "--out=out", f"--policy={name}"]
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         assert bench2drive.main([*arguments, "--cameras", "front"]) == 0
     finally:
