@@ -42,6 +42,7 @@ class ModelConfig:
         kmeans_anchors: Learned anchors; standstill, two lane changes and a U-turn are added to them.
         command_drop: Probability that training hides the command from the decoder.
         command_bonus: Added to the score of every proposal that carries out the emitted command.
+        consensus_m: What is driven is the mean of the proposals this near [m] to the best one; 0 = off.
         guidance: Classifier-free guidance weight; 1 = off (one decoder pass).
         noise_levels: Truncation: anchors are noised with the first `noise_levels` of the 1000 DDIM steps.
         sampling_steps: Denoising steps at inference.
@@ -65,6 +66,7 @@ class ModelConfig:
     kmeans_anchors: Width = 20
     command_drop: Share = 1 / 3
     command_bonus: float = 1.0
+    consensus_m: NotNegative = 2.0
     guidance: NotNegative = 1.0
     noise_levels: Annotated[int, Bounds(1, 1000)] = 50
     sampling_steps: Annotated[int, Bounds(1, 1000)] = 2

@@ -25,11 +25,13 @@ class Proposals(NamedTuple):
             from anchors.
         scores: float32 (B, P), command bonus included.
         obeys: bool (B, P), which proposals carry out the command.
+        chosen_ego: float32 (B, 8, 2) [m], the trajectory to drive.
     """
 
     knots_ego: Tensor
     scores: Tensor
     obeys: Tensor
+    chosen_ego: Tensor
 
 
 @cache
@@ -67,8 +69,8 @@ def sample(
     condition = network.condition(scene.features, command)
     start = network.starts(condition)  # (B, P, 16)
     if network.config.head == "regression":
-        knots = network.metres(start)
-        return Proposals(knots, start.new_zeros(start.shape[:2]), obedience(command, knots, speed_mps))
+        knots, scores = network.metres(start), start.new_zeros(start.shape[:2])
+        return Proposals(knots, scores, obedience(command, knots, speed_mps), knots[:, 0])
     ddim = scheduler(network.config.sampling_steps)
     weight = network.config.guidance
     free = network.condition(scene.features, torch.full_like(command, NO_COMMAND)) if weight != 1.0 else None
@@ -82,7 +84,28 @@ def sample(
         state = ddim.step(clean, int(level), state, eta=0.0).prev_sample
     knots, scores = network.metres(state), network.score(scene.ground, condition, state)
     obeys = obedience(command, knots, speed_mps)
-    return Proposals(knots, scores + network.config.command_bonus * obeys, obeys)
+    scores = scores + network.config.command_bonus * obeys
+    return Proposals(knots, scores, obeys, consensus(knots, scores, network.config.consensus_m))
+
+
+def consensus(knots_ego: Tensor, scores: Tensor, reach_m: float) -> Tensor:
+    """What the proposals near the best one agree on: smoother than any of them, and of one mode only.
+
+    Args:
+        knots_ego: (B, P, 8, 2) [m].
+        scores: (B, P), logits.
+        reach_m: Proposals this near to the one with the highest score (mean distance) count, weighted by the
+            softmax of the scores; 0 = that one alone.
+
+    Returns:
+        (B, 8, 2) [m].
+    """
+    best = scores.argmax(1, keepdim=True)
+    top = knots_ego.take_along_dim(best[..., None, None], 1)
+    apart = (knots_ego - top).norm(dim=-1).mean(-1).scatter(1, best, 0.0)
+    share = scores.softmax(1) * (apart <= reach_m)
+    share = share / share.sum(1, keepdim=True)
+    return (knots_ego * share[..., None, None]).sum(1)
 
 
 def obedience(command: Tensor, knots_ego: Tensor, speed_mps: Tensor) -> Tensor:

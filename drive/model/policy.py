@@ -139,7 +139,8 @@ def _plan(
     if not usable:
         return fallback_plan(observation, latency_ms)
     order = np.argsort(-scores, kind="stable")
-    poses = poses_from_knots(knots[order], observation.speed_mps)
+    knots = np.concatenate([proposals.chosen_ego.numpy()[None], knots[order[1:]]])  # in the best one's place
+    poses = poses_from_knots(knots, observation.speed_mps)
     end_speed = float(np.hypot(*(poses[0, -1, :2] - poses[0, -6, :2])) / 0.5)
     split = said is not None and not bool(agree(said.command, poses[0], observation.speed_mps))
     return Plan(

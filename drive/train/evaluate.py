@@ -8,7 +8,7 @@ from drive.contracts import F32, I64
 from drive.data.batches import collate
 from drive.data.ground import OCCUPIED, ONCOMING, ROAD
 from drive.data.samples import Samples
-from drive.model.diffusion import sample
+from drive.model.diffusion import obedience, sample
 from drive.model.horizon import KNOTS, STRIDE
 from drive.model.network import PlannerNetwork
 from drive.train.learner import encode
@@ -47,9 +47,9 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
     proposals = sample(network, scene, command, batch["true_speed_mps"], torch.from_numpy(noise))
     label = batch["label_ego"][:, STRIDE - 1 :: STRIDE, :2]
     ade = (proposals.knots_ego - label[:, None]).norm(dim=-1).mean(-1)
-    chosen = proposals.scores.argmax(1, keepdim=True)
+    chosen = proposals.chosen_ego
     known = batch["light"] >= 0
-    numbers = {"ade_m": ade.gather(1, chosen)[:, 0]}
+    numbers = {"ade_m": (chosen - label).norm(dim=-1).mean(-1)}
     if network.intents:
         numbers |= {"ade_intent_m": ade[:, 0]}
     numbers |= {"ade_best_m": ade.amin(1)}
@@ -62,7 +62,7 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
         numbers |= {"light": (scene.light.argmax(1) == batch["light"]) | ~known}
         numbers |= _ground_errors(network.ground.logits(scene.ground) > 0, batch)
     if network.config.use_command:
-        numbers |= {"obeyed": proposals.obeys.gather(1, chosen)[:, 0]}
+        numbers |= {"obeyed": obedience(command, chosen[:, None], batch["true_speed_mps"])[:, 0]}
     return {name: value.float().numpy() for name, value in numbers.items()}
 
 

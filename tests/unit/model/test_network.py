@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from drive.contracts import Lateral, Longitudinal
-from drive.model.diffusion import obedience, sample, scheduler
+from drive.model.diffusion import consensus, obedience, sample, scheduler
 from drive.model.network import NO_COMMAND
 from tests.unit.model.networks import random_inputs, tiny_network
 
@@ -91,3 +91,18 @@ def test_a_scheduler_first_used_while_planning_still_trains() -> None:
     noisy.sum().backward()
     assert start.grad is not None
     assert (start.grad > 0).all()
+
+
+def test_the_driven_trajectory_is_what_the_proposals_near_the_best_agree_on() -> None:
+    x = torch.arange(1.0, 9.0)
+    straight = torch.stack([x * 4, 0 * x], -1)
+    knots = torch.stack([straight, straight + torch.tensor([0.0, 1.0]), straight + torch.tensor([0.0, 9.0])])[
+        None
+    ]
+    scores = torch.tensor([[1.0, 1.0, 0.9]])
+    torch.testing.assert_close(consensus(knots, scores, 2.0)[0], straight + torch.tensor([0.0, 0.5]))
+    assert torch.equal(consensus(knots, scores + torch.tensor([0.0, 0.5, 0.0]), 0.0)[0], knots[0, 1])
+    far = consensus(knots, torch.tensor([[0.0, 0.0, 5.0]]), 2.0)[0]
+    torch.testing.assert_close(far, knots[0, 2])  # another mode is not mixed in
+    mirrored = consensus(knots * torch.tensor([1.0, -1.0]), scores, 2.0)[0]
+    torch.testing.assert_close(mirrored, consensus(knots, scores, 2.0)[0] * torch.tensor([1.0, -1.0]))
