@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from drive.files import read_json, write_atomic
+from drive.score.abilities import AbilityRow
 from drive.score.closedloop import TOLERATED, is_success, record_counts
 from sim.results import AGENT_CRASHED, SIMULATION_CRASHED
 
@@ -40,15 +41,25 @@ completion {{ "%.1f" | format(score.score_route) }} %.
 {% for name, value in plan_ms.items() %} {{ name }} {{ "%.1f" | format(value) }}{% endfor %}.{% endif %}</p>
 {% macro routes(title, rows, note="") %}
 {% if rows %}<h2>{{ title }} ({{ rows | length }})</h2>{% if note %}<p class="soft">{{ note }}</p>{% endif %}
-<table><tr><th>route</th><th>town</th><th>status</th><th class="n">score</th><th class="n">completion %</th>
+<table><tr><th>route</th><th>town</th><th>kind</th><th>status</th>
+<th class="n">score</th><th class="n">completion %</th>
 <th>what happened</th><th></th></tr>
-{% for r in rows %}<tr><td>{{ r.route_id }}</td><td>{{ r.town_name }}</td><td>{{ r.status }}</td>
+{% for r in rows %}<tr><td>{{ r.route_id }}</td><td>{{ r.town_name }}</td><td>{{ r.scenario_name }}</td>
+<td>{{ r.status }}</td>
 <td class="n">{{ "%.1f" | format(r.scores.score_composed) }}</td>
 <td class="n">{{ "%.1f" | format(r.scores.score_route) }}</td>
 <td>{% if r.said %}<ul>{% for line in r.said %}<li>{{ line }}</li>{% endfor %}</ul>{% endif %}</td>
 <td>{% if r.video %}<a href="{{ r.video }}">video</a>{% endif %}</td></tr>
 {% endfor %}</table>{% endif %}
 {% endmacro %}
+{% if abilities %}<h2>Abilities</h2>
+<table><tr><th>ability</th><th class="n">planned</th><th class="n">recorded</th><th class="n">mastered</th>
+<th class="n">% of planned</th></tr>
+{% for a in abilities %}<tr><td>{{ a.ability }}</td>
+<td class="n">{{ a.planned }}</td><td class="n">{{ a.recorded }}</td>
+<td class="n">{{ "-" if a.mastered is none else a.mastered }}</td>
+<td class="n">{{ "-" if a.rate is none else "%.1f" | format(100 * a.rate) }}</td></tr>
+{% endfor %}</table>{% endif %}
 {{ routes("The policy failed", agent, "These routes score 0.") }}
 {{ routes("With a fault", failed) }}
 {{ routes("The simulator failed", simulator, "No fault of the policy; the same command drives them again.") }}
@@ -57,8 +68,13 @@ completion {{ "%.1f" | format(score.score_route) }} %.
 """
 
 
-def write_report(results: Path) -> Path:
-    """Write report.html beside a results.json of `drive sim` and return its path; links are relative."""
+def write_report(results: Path, abilities: Sequence[AbilityRow] = ()) -> Path:
+    """Write report.html beside a results.json of `drive sim` and return its path; links are relative.
+
+    Args:
+        results: The results file.
+        abilities: Of a route file; those that no route asks for are left out.
+    """
     import jinja2
 
     data = read_json(results)
@@ -78,6 +94,7 @@ def write_report(results: Path) -> Path:
         recorded=len(records),
         plan_ms=about["plan_ms"],
         score=overall["scores_mean"],
+        abilities=[row for row in abilities if row.recorded or row.planned],
         **groups,
     )
     path = results.with_name(NAME)

@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     numbers = payload(suite, result, summary) | {"warnings": [asdict(finding) for finding in warnings]}
     rows = [asdict(row) | {"rate": row.rate} for row in abilities]
     videos = _videos(out, args.workers, result) if args.video else {}
-    page = write_report(out / "results.json")
+    page = write_report(out / "results.json", abilities)
     print(f"  report: {page}")
     where = {"results": str(out / "results.json"), "report": str(page), "videos": videos}
     output.finish(args, {**where, **numbers, "plan_ms": plan_ms, "failures": failed, "abilities": rows})
