@@ -93,7 +93,7 @@ def _draw_words(axes: Any, log: DriveLog, plan_index: int, plan: Plan) -> None:
     axes.axis("off")
     for place, line in enumerate(words(log, plan_index, plan)):
         axes.text(
-            0.0, 1.0 - 0.095 * place, line, va="top", fontsize=9, family="monospace",
+            0.0, 1.0 - 0.088 * place, line, va="top", fontsize=9, family="monospace",
             transform=axes.transAxes, color=bev.COLOURS["ego"],
         )  # fmt: skip
 
