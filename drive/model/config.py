@@ -66,7 +66,7 @@ class ModelConfig:
     kmeans_anchors: Width = 20
     command_drop: Share = 1 / 3
     command_bonus: float = 1.0
-    consensus_m: NotNegative = 2.0
+    consensus_m: NotNegative = 0.0
     guidance: NotNegative = 1.0
     noise_levels: Annotated[int, Bounds(1, 1000)] = 50
     sampling_steps: Annotated[int, Bounds(1, 1000)] = 2
