@@ -33,7 +33,7 @@ slow-test: $(INSTALLED)  ## the long tests: whole nights, resume after kill -9
 lock: $(INSTALLED)  ## write the versions installed now to constraints.txt
 	@$(BIN)/python -m pip freeze --exclude-editable | sed -E 's/\+[a-z0-9.]+$$//' > constraints.txt
 
-base: $(INSTALLED)  ## record the expert on 180 routes and train the shipped base model from it (about an hour on 2 cores)
+base: $(INSTALLED)  ## record the expert on 180 routes and train the shipped base model from it (an hour and a half on 2 cores)
 	@$(BIN)/drive sim --suite collect --policy expert --perturb 0.07 --workers 2 --out runs/base/collect
 	@$(BIN)/drive train --config configs/train/base.yaml --data runs/base/collect/logs --out runs/base/train
 	@echo "model: runs/base/train/model; copy its files over drive/model/base to ship it"
