@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from data_engine.planner_config import PlannerEvalConfig
 from data_engine.planner_jobs import (
     Driver,
@@ -26,7 +24,7 @@ from data_engine.planner_summary import summarise
 from data_engine.planner_table import write_tables
 from drive.config import dump_config
 from drive.contracts import UserError
-from drive.files import read_json, write_json
+from drive.files import alone_in, read_json, write_json
 from sim.suites import Suite, load_suite, take
 
 LOCK, SECONDS = ".lock", "seconds.json"
@@ -98,7 +96,8 @@ def compare(config: PlannerEvalConfig, drivers: Mapping[str, Driver]) -> dict[st
         UserError: As for `check`, or another run writes into the folder.
     """
     suites = check(config)
-    with _alone_in(config.out):
+    refusal = f"{config.out}: another comparison writes there; wait for it, or choose another `out`"
+    with alone_in(config.out, LOCK, refusal):
         dump_config(config, config.out / "config.yaml")
         jobs = _jobs(config, suites, drivers)
         times, validation = Times(config.out / SECONDS, jobs), Validation()
@@ -181,20 +180,3 @@ class Times:
 def _readable(seconds: float) -> str:
     hours, minutes = int(seconds // 3600), int(seconds % 3600 // 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"
-
-
-@contextmanager
-def _alone_in(out: Path) -> Iterator[None]:
-    """Let no second run write into the folder; the kernel lets go of it when this process ends."""
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UserError(
-            f"{out}: another comparison writes there; wait for it, or choose another `out`"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()

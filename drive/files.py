@@ -97,6 +97,27 @@ def sha256_json(value: Any) -> str:
 
 
 @contextmanager
+def alone_in(folder: Path, lock: str, refusal: str) -> Iterator[None]:
+    """Let no second run write into a folder, which is made; the kernel lets go of it when this process ends.
+
+    Raises:
+        UserError: `refusal`, if another process holds the file `lock` in it.
+    """
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    held = FileLock(folder / lock, timeout=0)
+    try:
+        held.acquire()
+    except Timeout:
+        raise UserError(refusal) from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
+@contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that replaces `path` if the block succeeds and vanishes if not."""
     path.parent.mkdir(parents=True, exist_ok=True)

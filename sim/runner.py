@@ -11,9 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock, Timeout
-
 from drive.contracts import EvalResult, Policy, UserError
+from drive.files import alone_in
 from drive.progress import Progress
 from sim.episode import DriveOptions
 from sim.file_suites import prepare_pictures
@@ -120,20 +119,15 @@ def _drive_all(
 @contextmanager
 def _alone_in(out_dir: Path) -> Iterator[None]:
     """Let no second run write into the folder; the kernel lets go of it when this process ends."""
-    out_dir.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out_dir / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise UserError(f"{out_dir}: another run writes there; wait for it or choose another --out") from None
-    try:
-        yield
-    finally:
-        lock.release()
-        if not (out_dir / "results.json").exists():  # refused: leave no empty folder behind
-            with suppress(OSError):
-                (out_dir / LOCK).unlink()
-                out_dir.rmdir()
+    refusal = f"{out_dir}: another run writes there; wait for it or choose another --out"
+    with alone_in(out_dir, LOCK, refusal):
+        try:
+            yield
+        finally:
+            if not (out_dir / "results.json").exists():  # refused: leave no empty folder behind
+                with suppress(OSError):
+                    (out_dir / LOCK).unlink()
+                    out_dir.rmdir()
 
 
 def _looks(policy: PolicyFactory | Literal["expert"]) -> bool:

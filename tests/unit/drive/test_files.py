@@ -1,6 +1,8 @@
 """Files appear whole or not at all."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from drive.contracts import UserError
 from drive.files import (
+    alone_in,
     json_safe,
     new_folder,
     read_json,
@@ -120,3 +123,17 @@ def test_a_file_without_the_object_asked_for_is_one_clear_line(tmp_path: Path, t
 def test_an_object_is_read_with_all_its_keys(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"key": 1, "more": 2})
     assert read_object(tmp_path / "a.json", "key") == {"key": 1, "more": 2}
+
+
+def test_one_run_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "run"
+    with alone_in(folder, ".lock", "busy; wait for it"):
+        code = "import sys; from pathlib import Path; from drive.files import alone_in\n"
+        code += "with alone_in(Path(sys.argv[1]), '.lock', 'busy; wait for it'): print('in')"
+        second = subprocess.run(
+            [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
+        )
+        assert second.stdout == ""
+        assert "busy; wait for it" in second.stderr
+    with alone_in(folder, ".lock", "busy"):  # let go of at the end
+        assert folder.is_dir()
