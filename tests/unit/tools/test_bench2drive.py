@@ -25,6 +25,15 @@ ROUTES = """<routes><route id="7" town="Town01"><waypoints><position x="1" y="2"
 <position x="30" y="2" z="0"/></waypoints></route></routes>"""
 
 
+def lay_out(folder: Path) -> None:
+    """An evaluator that does nothing, a folder for agents, and routes."""
+    script = folder / "b2d" / bench2drive.EVALUATOR
+    script.parent.mkdir(parents=True)
+    script.write_text("")
+    (folder / "agents").mkdir()
+    (folder / "routes.xml").write_text(ROUTES)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_ending_the_tool_ends_the_evaluator(tmp_path: Path, number: signal.Signals) -> None:
     script, pid = tmp_path / "b2d" / bench2drive.EVALUATOR, tmp_path / "pid"
@@ -94,11 +103,7 @@ def test_elements_have_the_method_that_python_dropped_however_they_are_made(tmp_
 def test_bad_input_is_one_line_before_anything_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str], words: str
 ) -> None:
-    script = tmp_path / "b2d" / bench2drive.EVALUATOR
-    script.parent.mkdir(parents=True)
-    script.write_text("")
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "routes.xml").write_text(ROUTES)
+    lay_out(tmp_path)
     (tmp_path / "file").write_text("text")
     options = {"evaluator": tmp_path / "b2d", "agents": tmp_path, "routes": tmp_path / "routes.xml"}
     (tmp_path / "elsewhere.xml").write_text(ROUTES.replace("Town01", "Town99"))
@@ -116,11 +121,7 @@ def test_bad_input_is_one_line_before_anything_is_made(
 def test_a_model_folder_is_found_from_the_evaluator_s_folder(
     tmp_path: Path, repo_root: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    script = tmp_path / "b2d" / bench2drive.EVALUATOR
-    script.parent.mkdir(parents=True)
-    script.write_text("")
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "routes.xml").write_text(ROUTES)
+    lay_out(tmp_path)
     shutil.copytree(repo_root / "drive" / "model" / "base", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     arguments = ["--evaluator=b2d", "--agents=.", "--routes=routes.xml", "--out=out", f"--policy={name}"]
