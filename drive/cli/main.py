@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("drive.cli.score", "driving score, success and abilities of a leaderboard results file"),
     "serve-sim": ("drive.cli.serve_sim", "start the light CARLA-compatible server and wait"),
     "train": ("drive.cli.train", "train a planner from drive logs"),
-    "bench": ("drive.cli.bench", "score a planner open loop against recorded driving"),
+    "bench": ("drive.cli.bench", "score a planner open loop; statistics of closed-loop results files"),
     "eval": ("drive.cli.eval", "train planners and baselines alike, drive with them, compare"),
     "view": ("drive.cli.view", "one plan for one moment of a recorded drive, as a picture"),
     "report": ("drive.cli.report", "build a night's report again and say where it is"),

@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
     path = Path(args.results)
     results = parse_results(read_json(path), str(path))
-    planned, shares = _planned(args, results)
+    planned, shares = planned_routes(results, str(path), args.routes, args.planned)
     score = score_run(results.records, planned, junction_share=shares, min_speed=args.min_speed)
-    smooth = _smoothness(args, path, results)
+    smooth = run_smoothness_of(args.drives, path, results)
     _print(path, results, score, smooth, args)
     output.finish(args, {"results": str(path), **payload(results, score, smooth)})
     if score.suite.missing:
@@ -51,26 +51,34 @@ def run(args: argparse.Namespace) -> int:
     return 1 if score.suite.missing else 0
 
 
-def _planned(
-    args: argparse.Namespace, results: "Results"
+def planned_routes(
+    results: "Results", where: str, routes_file: str | None, number: int | None
 ) -> tuple[int | Mapping[str, str], Mapping[str, float] | None]:
-    """Planned routes: how many, or which, by scenario type; and where their first junction ends."""
-    if args.planned is not None and args.planned < 1:
-        raise UserError(f"--planned must be at least 1, got {args.planned}")
-    if args.routes is None:
-        planned = args.planned or results.planned
+    """Planned routes: how many, or which, by scenario type; and where their first junction ends.
+
+    Args:
+        results: Records that were made; their ids say how often each route was driven.
+        where: Name of the file or files, for messages.
+        routes_file: The route file that was driven, if it is at hand.
+        number: Number of planned routes, if neither the route file nor the results say it.
+
+    Raises:
+        UserError: Nobody says how many routes were planned, or two do.
+    """
+    if number is not None and number < 1:
+        raise UserError(f"--planned must be at least 1, got {number}")
+    if routes_file is None:
+        planned = number or results.planned
         if planned is None:
-            raise UserError(
-                f"{args.results}: names no number of planned routes; give --routes FILE or --planned N"
-            )
+            raise UserError(f"{where}: names no number of planned routes; give --routes FILE or --planned N")
         return planned, None
-    if args.planned is not None:
+    if number is not None:
         raise UserError("--planned and --routes exclude each other; the route file says how many there are")
     from drive.score.leaderboard import repetitions
     from sim.file_suites import plan_routes, record_id
     from sim.route_files import read_routes
 
-    routes = read_routes(args.routes).routes
+    routes = read_routes(routes_file).routes
     times = range(repetitions(results.records))
     ids = {record_id(route.route_id, k): route for route in routes for k in times}
     wanted = {
@@ -97,9 +105,10 @@ def _undecided(record: Mapping[str, Any]) -> bool:
     )
 
 
-def _smoothness(args: argparse.Namespace, path: Path, results: "Results") -> "Smoothness | None":
-    folder = Path(args.drives) if args.drives else path.parent / "logs"
-    if not args.drives and not folder.is_dir():
+def run_smoothness_of(drives: str | None, path: Path, results: "Results") -> "Smoothness | None":
+    """Smoothness of the recorded drives in a folder, by default `logs` beside the results; None without."""
+    folder = Path(drives) if drives else path.parent / "logs"
+    if not drives and not folder.is_dir():
         return None
     from drive.logs.smoothness import run_smoothness
 
@@ -159,7 +168,10 @@ def _print(
     if score.efficiency is not None:
         rows.append(["efficiency %", f"{score.efficiency:.2f}", "speed against the traffic, Bench2Drive"])
     if smooth is not None:
-        note = f"{smooth.drives} drives; {100 * smooth.radians:.2f} with the yaw rate in radians"
+        note = (
+            f"{smooth.drives} drives; {100 * smooth.radians:.2f} with the yaw rate in radians, "
+            f"{100 * smooth.corrected:.2f} with the yaw acceleration bounded too"
+        )
         rows.append(["smoothness %", f"{100 * smooth.bench2drive:.2f}", note])
     print_table(f"{path.name} ({results.protocol})", ["metric", "value", "note"], rows)
     left = {"missing": suite.missing, "duplicate": suite.duplicate, "unplanned": score.unplanned}

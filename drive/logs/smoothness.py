@@ -22,11 +22,13 @@ class Smoothness:
     Attributes:
         bench2drive: Comparable with its published numbers, which bound a yaw rate in degrees by radians.
         radians: The same with the yaw rate in radians per second.
+        corrected: As `radians`, and the bound on the yaw acceleration applied to the yaw acceleration.
         drives: How many drives it is the mean of.
     """
 
     bench2drive: float
     radians: float
+    corrected: float
     drives: int
 
 
@@ -57,7 +59,9 @@ def run_smoothness(folder: Path, records: Sequence[Mapping[str, Any]]) -> Smooth
     radians = [share for motion in motions if (share := smoothness(*motion)) is not None]
     if not known:
         return None
-    return Smoothness(sum(known) / len(known), sum(radians) / len(radians), len(known))
+    corrected = [share for m in motions if (share := smoothness(*m, yaw_accel=True)) is not None]
+    means = [sum(shares) / len(shares) for shares in (known, radians, corrected)]
+    return Smoothness(means[0], means[1], means[2], len(known))
 
 
 def _log(root: Path, log_id: str) -> tuple[F64, F64, F64]:

@@ -53,18 +53,22 @@ def fitted(values: F64, derivative: int, dt_s: float) -> F64:
     return np.asarray((rows[np.arange(len(values)) - first] * windows).sum(-1))
 
 
-def smoothness(lon_mps2: F64, lat_mps2: F64, yaw_rate: F64, dt_s: float = 0.1) -> float | None:
+def smoothness(
+    lon_mps2: F64, lat_mps2: F64, yaw_rate: F64, dt_s: float = 0.1, yaw_accel: bool = False
+) -> float | None:
     """Share of 20-frame windows of a drive that are comfortable, as Bench2Drive computes it.
 
     Its tool bounds the yaw rate by 0.95 without converting CARLA's degrees per second: pass those for a
     number that compares with published ones, radians per second for what the bound means. Its bound on the
-    yaw acceleration is applied to the yaw rate, where it never binds, and is left out here.
+    yaw acceleration is applied to the yaw rate, where it never binds, and is left out here unless
+    `yaw_accel` asks for what it means: the derivative of the yaw rate.
 
     Args:
         lon_mps2: float64 (T,), acceleration along the heading.
         lat_mps2: float64 (T,), acceleration across it.
         yaw_rate: float64 (T,).
         dt_s: Time between frames.
+        yaw_accel: Bound the yaw acceleration too; the yaw rate is in radians per second then.
 
     Returns:
         Share in [0, 1]; a drive of at most 20 frames is one window, an incomplete last window does not count.
@@ -75,13 +79,17 @@ def smoothness(lon_mps2: F64, lat_mps2: F64, yaw_rate: F64, dt_s: float = 0.1) -
         return None
     size = min(frames, SMOOTHNESS_FRAMES)
     good = [
-        _window_is_smooth(lon_mps2[k : k + size], lat_mps2[k : k + size], yaw_rate[k : k + size], dt_s)
+        _window_is_smooth(
+            lon_mps2[k : k + size], lat_mps2[k : k + size], yaw_rate[k : k + size], dt_s, yaw_accel
+        )
         for k in range(0, frames - size + 1, size)
     ]
     return sum(good) / len(good)
 
 
-def _window_is_smooth(lon: F64, lat: F64, rate: F64, dt_s: float) -> bool:
+def _window_is_smooth(lon: F64, lat: F64, rate: F64, dt_s: float, yaw_accel: bool) -> bool:
+    if yaw_accel and (np.abs(fitted(rate, 1, dt_s)) >= YAW_ACCEL_RADPS2).any():
+        return False
     turns = np.cumsum(np.round(np.diff(rate, prepend=rate[0]) / (2 * np.pi)))  # its tool unwraps rates too
     rate = fitted(rate - 2 * np.pi * turns, 0, dt_s)
     size, lon, lat = fitted(np.hypot(lon, lat), 0, dt_s), fitted(lon, 0, dt_s), fitted(lat, 0, dt_s)

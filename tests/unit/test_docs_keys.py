@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from data_engine import evaluate, gate, planner_summary, sources, steps, summary
+from drive.bench.closed_loop import RouteRow
 from drive.bench.report import PolicyRow, SampleColumns
 from drive.cli import (
-    bench,
+    bench_nuscenes,
+    bench_results,
     check,
     doctor,
     eval,
@@ -56,7 +58,10 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     "ingest": (ingest.payload, SceneReport),
     "check": (check.payload, LogCheck, Fault),
     "train": (train.payload, training.train, validation._measure),
-    "bench": (bench.payload, PolicyRow, SampleColumns, HorizonValues),
+    "bench": (
+        bench_nuscenes.payload, PolicyRow, SampleColumns, HorizonValues, bench_results.payload, RouteRow,
+        SuiteScore, AbilityRow, Smoothness, Interval,
+    ),
     "eval": (
         eval.payload, planner_summary.summarise, planner_summary._suite_row, planner_summary._row,
         planner_summary._pair, planner_summary._validation_row, Interval,
@@ -124,8 +129,8 @@ def test_every_key_that_is_written_is_documented(command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_documented_key_is_written(command: str) -> None:
-    table = section(command).partition("| key | |\n|---|---|\n")[2].split("\n\n")[0]
-    named = quoted(" ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
+    tables = [part.split("\n\n")[0] for part in section(command).split("| key | |\n|---|---|\n")[1:]]
+    named = quoted(" ".join(re.findall(r"^\| (.*?) \|", "\n".join(tables), re.MULTILINE)))
     unknown = named - written(command)
     assert not unknown, f"docs/cli.md, drive {command}: {sorted(unknown)}"
 

@@ -42,6 +42,7 @@ def test_metric_files(tmp_path: Path) -> None:
     found = run_smoothness(tmp_path, [record(name) for name in ("calm", "brakes", "turns", "not there")])
     assert found is not None
     assert (found.bench2drive, found.radians, found.drives) == (1 / 3, 2 / 3, 3)
+    assert found.corrected == found.radians  # no yaw acceleration in equal frames
 
 
 def test_our_logs(tmp_path: Path) -> None:

@@ -68,3 +68,12 @@ def test_smoothness_bounds_jerk() -> None:
     across = smoothness(np.zeros(20), 8.6 * t - 4.2, np.zeros(20))
     assert across == 0.0  # sideways only the whole jerk is bounded
     assert smoothness(np.zeros(20), 2.0 * t, np.zeros(20)) == 1.0
+
+
+def test_the_corrected_smoothness_bounds_the_yaw_acceleration() -> None:
+    t = np.arange(20) * 0.1
+    swerve = 0.9 * np.sin(2 * np.pi * t / 1.0)  # below 0.95 rad/s, up to 5.6 rad/s2
+    still = np.zeros(20)
+    assert smoothness(still, still, swerve) == 1.0
+    assert smoothness(still, still, swerve, yaw_accel=True) == 0.0
+    assert smoothness(still, still, swerve / 6, yaw_accel=True) == 1.0
