@@ -48,6 +48,9 @@ class PlannerEvalConfig:
         routes: Routes per suite, spread over it; 0 = all.
         workers: Drives at once.
         bootstrap: Resamples per interval.
+        scenes: Roots of recorded drives in held-out towns for the questions of drive.train.questions; empty =
+            the validation routes of each seed, where ready-made models are left out.
+        scene_count: Planning steps that each model is asked about, spread over those drives; 0 = none.
         train: How every model is trained, up to its `change`; `loop.seed` is taken from `seeds`.
     """
 
@@ -60,6 +63,8 @@ class PlannerEvalConfig:
     routes: Count = 0
     workers: Annotated[int, Bounds(1, 256)] = 1
     bootstrap: AtLeastOne = 10_000
+    scenes: tuple[Path, ...] = ()
+    scene_count: Count = 300
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:

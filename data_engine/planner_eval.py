@@ -20,6 +20,7 @@ from data_engine.planner_jobs import (
     members,
     train_member,
 )
+from data_engine.planner_questions import check_scenes, model_of, question_member
 from data_engine.planner_summary import summarise
 from data_engine.planner_table import write_tables
 from drive.config import dump_config
@@ -73,6 +74,7 @@ def check(config: PlannerEvalConfig) -> tuple[Suite, ...]:
             )
         preflight(suite, None)
     check_models(config)
+    check_scenes(config)
     return suites
 
 
@@ -127,6 +129,7 @@ def _jobs(config: PlannerEvalConfig, suites: Sequence[Suite], drivers: Mapping[s
             Job(n, "measure", Member(m.name, seed)) for m in [*mine, *made] if measurable(drivers.get(m.name))
         ]
         driving = mine if n else [*mine, *made]
+        jobs += [Job(n, "question", m) for m in driving if model_of(config, m, drivers.get(m.name))]
         jobs += [Job(n, "drive", m, suite) for suite in suites for m in driving]
     return jobs
 
@@ -139,6 +142,10 @@ def _do(config: PlannerEvalConfig, job: Job, driver: Driver | None, validation: 
         train_member(config, member, validation)
     elif job.kind == "change":
         change_member(config, member)
+    elif job.kind == "question":
+        folder = model_of(config, member, driver)
+        assert folder is not None
+        question_member(config, member, folder, validation)
     else:
         assert member.seed is not None
         measure_member(config, member.name, member.seed, driver, validation)

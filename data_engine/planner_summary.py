@@ -9,6 +9,7 @@ import numpy as np
 
 from data_engine.planner_config import PlannerEvalConfig
 from data_engine.planner_jobs import ERRORS, Member, errors_path, members, read_errors, results_path
+from data_engine.planner_questions import question_row
 from drive.contracts import F64, CaseScore
 from drive.files import read_json
 from drive.score.bootstrap import Interval, crossed_interval, wilson
@@ -55,6 +56,7 @@ def summarise(config: PlannerEvalConfig, suites: Sequence[Suite]) -> dict[str, A
     keys = [(suite, name) for suite in shown for name in config.models if (suite, name) in driven]
     against = [key for key in keys if key[1] != config.ours and (key[0], config.ours) in driven]
     pairs = [_pair(key, driven[key[0], config.ours], driven[key], config) for key in against]
+    everybody = {name: [m for m in members(config) if m.name == name] for name in config.models}
     return {
         "out": str(config.out),
         "ours": config.ours,
@@ -65,6 +67,7 @@ def summarise(config: PlannerEvalConfig, suites: Sequence[Suite]) -> dict[str, A
         "closed_loop": [_row(key, driven[key], config) for key in keys],
         "paired": [pair for pair in pairs if pair is not None],
         "validation": [row for name in config.models if (row := _validation_row(config, name))],
+        "questions": [row for name in config.models if (row := question_row(config, name, everybody[name]))],
         "missing": _missing(config, suites),
         "versions": {"nightdrive": version("nightdrive")},
     }

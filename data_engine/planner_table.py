@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from data_engine.planner_config import PlannerEvalConfig
+from data_engine.planner_questions import BY_COUNT, BY_WORD, SHARES
 from drive.contracts import UserError
 from drive.files import json_safe, write_atomic, write_json
 from drive.viz.plots import score_chart
@@ -32,9 +33,8 @@ def write_tables(config: PlannerEvalConfig, summary: Mapping[str, Any]) -> Path:
 
 def tables(summary: Mapping[str, Any]) -> str:
     """The tables as Markdown."""
-    return "\n".join(
-        [_header(summary), _closed_loop(summary), _paired(summary), _validation(summary), _notes(summary)]
-    )
+    parts = [_header(summary), _closed_loop(summary), _paired(summary), _validation(summary), _notes(summary)]
+    return "\n".join([*parts, *_questions(summary)])
 
 
 def check_markers(path: Path) -> None:
@@ -95,7 +95,7 @@ def _closed_loop(summary: Mapping[str, Any]) -> str:
         "suite", "model", "training seeds", "places", "drives", "success % [95 %]", "driving score [95 %]",
         "route completion %", "collisions", "off-road", "red lights",
     ]  # fmt: skip
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _paired(summary: Mapping[str, Any]) -> str:
@@ -115,7 +115,7 @@ def _paired(summary: Mapping[str, Any]) -> str:
         "suite", "difference", "training seeds", "pairs", "driving score [95 %]", "success, points [95 %]",
         "driving score is",
     ]  # fmt: skip
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _validation(summary: Mapping[str, Any]) -> str:
@@ -133,7 +133,7 @@ def _validation(summary: Mapping[str, Any]) -> str:
         "model", "routes x seeds", "samples", "chosen, ADE m [95 %]", "intended", "best proposal",
         "gap closed % [95 %]",
     ]  # fmt: skip
-    return _table(columns, rows)
+    return table(columns, rows)
 
 
 def _notes(summary: Mapping[str, Any]) -> str:
@@ -150,6 +150,57 @@ def _notes(summary: Mapping[str, Any]) -> str:
     )
 
 
+def _questions(summary: Mapping[str, Any]) -> list[str]:
+    """Tables of what the models answered; none if nobody was asked."""
+    rows, ours = summary["questions"], summary["ours"]
+    if not rows:
+        return []
+    shown = [
+        [row["model"], f"{row['routes']}", f"{row['scenes']}", *(_share(row[key]) for key in SHARES[:-1])]
+        for row in rows
+    ]
+    columns = [
+        "model", "routes x seeds", "scenes", "carries out its own command % [95 %] (n)", "obeys another",
+        "told a wrong one: safe", "and flagged", "own plan safe", "3 modes at junctions", "kinds covered",
+    ]  # fmt: skip
+    counts = [
+        [
+            row["model"], f"{one['count']}",
+            *(_interval(one[key], digits) for key, digits in zip(BY_COUNT, (2, 2, 3), strict=True)),
+        ]
+        for row in rows
+        for one in row["proposals"]
+    ]  # fmt: skip
+    words = [
+        [one["word"], *(_share(one[key]) for key in BY_WORD)]
+        for row in rows
+        for one in row["words"]
+        if row["model"] == ours
+    ]
+    by_word = [f"{ours}, told", "carries out its own % [95 %] (n)", "obeys", "wrong: safe", "wrong: flagged"]
+    return [
+        table(columns, shown),
+        table(
+            ["model", "proposals", "chosen, ADE m [95 %]", "nearest, ADE m", "reward of the chosen"], counts
+        ),
+        *([table(by_word, words)] if words else []),
+        _NOTE,
+    ]
+
+
+_NOTE = (
+    "Questions on recorded scenes, judged on the true scene. Feasible: a kinematic roll-out of that command "
+    "holds all gates, ends along a lane and within the limit; wrong: no roll-out that carries it out holds "
+    "the gates. Another command: a feasible one of another kind than the planner's own. Modes: distinct "
+    "commands that safe proposals carry out, where the map branches within reach and three kinds are "
+    "feasible. Intervals by resampling training seeds and routes.\n"
+)
+
+
+def _share(value: Mapping[str, float] | None) -> str:
+    return "-" if value is None else f"{_interval(value, 1, 100)} ({value['n']})"
+
+
 def _seeds(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds)) or "-"
 
@@ -162,6 +213,7 @@ def _interval(value: Mapping[str, float] | None, digits: int, scale: float = 1.0
     return f"{mean:{plus}.{digits}f} [{low:{plus}.{digits}f}, {high:{plus}.{digits}f}]"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

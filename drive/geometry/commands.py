@@ -66,6 +66,12 @@ def agree(command: Any, pose_ego: Any, speed_mps: Any, dt_s: float = DT_S) -> An
     return _same(want, _name(_motion(pose, speed, dt_s), np.inf, scale)).any(0) & finite
 
 
+def kind_of(command: Any) -> Any:
+    """Number of each command's kind, (..., 2) -> int (...); `agree` takes one of a kind for another."""
+    want = np.asarray(command)
+    return _of(_SIDE, want[..., 0]) * 4 + _of(_PACE, want[..., 1])
+
+
 class _Motion(NamedTuple):
     """What a trajectory does, each (...): speed now and at its end, heading change, offset, moved at all?"""
 

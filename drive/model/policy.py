@@ -50,8 +50,14 @@ class PlannerPolicy:
         self.network = network.eval()
         self.needs_images = network.config.use_image
 
-    def plan(self, observations: Sequence[Observation], seed: int) -> list[Plan]:
+    def plan(self, observations: Sequence[Observation], seed: int, told: I64 | None = None) -> list[Plan]:
         """Plan for each observation.
+
+        Args:
+            observations: What is seen.
+            seed: Of the noise.
+            told: int64 (B, 2), commands to plan under instead of those that the planner would emit; for
+                planners with a command.
 
         Raises:
             UserError: an observation lacks the camera this model was trained on.
@@ -63,13 +69,12 @@ class PlannerPolicy:
             inputs = inputs_from(observations, self.network)
             seen = time.perf_counter()
             scene = self.network.encode(inputs)
-            lateral, longitudinal = scene.lateral.softmax(1), scene.longitudinal.softmax(1)
-            command = self.network.emit(scene)
-            confidence = lateral.amax(1) * longitudinal.amax(1)
-            encoded = time.perf_counter()
-            proposals = sample(
-                self.network, scene, command, inputs.speed_mps, self._noise(observations, seed)
+            command = self.network.emit(scene) if told is None else torch.from_numpy(told)
+            confidence = _probability(scene.lateral, command[:, 0]) * _probability(
+                scene.longitudinal, command[:, 1]
             )
+            encoded = time.perf_counter()
+            proposals = sample(self.network, scene, command, inputs.speed_mps, self.noise(observations, seed))
         done = time.perf_counter()
         latency = {
             "prepare": 1e3 * (seen - start) / len(observations),
@@ -88,7 +93,8 @@ class PlannerPolicy:
             for i, observation in enumerate(observations)
         ]
 
-    def _noise(self, observations: Sequence[Observation], seed: int) -> Tensor:
+    def noise(self, observations: Sequence[Observation], seed: int) -> Tensor:
+        """Standard normal float32 (B, P, 16), of (seed, t_us) each."""
         shape = (self.network.proposals, self.network.anchors[0].numel())
         draws = [
             np.random.default_rng([seed % 2**64, o.t_us % 2**64]).standard_normal(shape, np.float32)
@@ -125,6 +131,11 @@ def _images(observations: Sequence[Observation], config: ModelConfig) -> U8:
     return np.stack(
         [conform(o.images[camera.name][-1], o.cameras[camera.name], camera) for o in observations]
     )
+
+
+def _probability(logits: Tensor, chosen: Tensor) -> Tensor:
+    """Probability (B,) of each row's choice; NO_COMMAND has that of the first word."""
+    return logits.softmax(1).gather(1, chosen.clamp(min=0)[:, None])[:, 0]
 
 
 def _row(batch: Rows, index: int) -> Rows:

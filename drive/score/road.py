@@ -52,6 +52,28 @@ def lane_terms(pose: F64, ego_size: EgoSize, lanes: Lanes, dt_s: float) -> dict[
     return {"on_road": on_road.astype(np.float64), "right_way": right_way, "lane": lane.astype(np.float64)}
 
 
+def against_way(pose: F64, lanes: Lanes) -> Bool:
+    """Is each pose (P, T, 3) only in lanes that lead the other way?  bool (P, T); never so in a junction."""
+    flat = pose.reshape(-1, 3)
+    return _side(flat, _near_segments(lanes, flat[:, :2]))[0].reshape(pose.shape[:2])
+
+
+def fits_lane(pose: F64, lanes: Lanes, cosine: float) -> Bool:
+    """Is each pose (Q, 3) inside a lane, heading along it?  bool (Q,)."""
+    out = np.zeros(len(pose), bool)
+    near = _near_segments(lanes, pose[:, :2]) if len(pose) else None
+    if near is None or not len(near.start):
+        return out
+    ahead = near.step / np.maximum(np.hypot(near.step[:, 0], near.step[:, 1]), 1e-9)[:, None]
+    rows = max(1, CHUNK // len(near.start))
+    for i in range(0, len(pose), rows):
+        part = pose[i : i + rows]
+        square, _ = _project(part[:, :2], near.start, near.step)
+        along = np.cos(part[:, 2, None]) * ahead[:, 0] + np.sin(part[:, 2, None]) * ahead[:, 1]
+        out[i : i + rows] = ((square <= near.half_m**2) & (along >= cosine)).any(1)
+    return out
+
+
 def crossed(pose: F64, ego_size: EgoSize, line: F64) -> Bool:
     """Has the front bumper's centre crossed any stop line (G, 2, 2) by each step?  (P, T, 3) -> bool (P, T).
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from data_engine import evaluate, gate, planner_summary, sources, steps, summary
+from data_engine import evaluate, gate, planner_questions, planner_summary, sources, steps, summary
 from drive.bench.closed_loop import RouteRow
 from drive.bench.report import PolicyRow, SampleColumns
 from drive.cli import (
@@ -64,7 +64,7 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     ),
     "eval": (
         eval.payload, planner_summary.summarise, planner_summary._suite_row, planner_summary._row,
-        planner_summary._pair, planner_summary._validation_row, Interval,
+        planner_summary._pair, planner_summary._validation_row, planner_questions.question_row, Interval,
     ),
     "report": (report.run,),
     "rollback": (rollback.run, rollback._plain),
@@ -83,6 +83,9 @@ BY_COMPREHENSION = {  # keys that no literal in the source spells out
         "ade_intent_m",
         "ade_best_m",
         "gap_closed",
+        "n",
+        *planner_questions.SHARES,
+        *planner_questions.BY_COUNT,
     },
     "train": set(validation._ERRORS),
 }
