@@ -1,4 +1,4 @@
-"""Which driving commands can be carried out safely in a frozen scene, judged by roll-outs on the truth."""
+"""Which driving commands can be carried out safely in a frozen scene, judged by roll-outs."""
 
 from typing import Any, NamedTuple
 

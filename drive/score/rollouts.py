@@ -102,7 +102,7 @@ def _arc(before_m: float, radius_m: float, angle_rad: float) -> F64:
     yaw = np.append(0.0, np.cumsum((curvature[1:] + curvature[:-1]) / 2 * _FINE_M))
     middle = (yaw[1:] + yaw[:-1]) / 2
     x, y = (np.append(0.0, np.cumsum(f(middle) * _FINE_M)) for f in (np.cos, np.sin))
-    return np.stack([x, y, yaw], -1)[::fine]
+    return np.asarray(np.stack([x, y, yaw], -1)[::fine])
 
 
 def _lane_change(offset_m: float, length_m: float) -> F64:

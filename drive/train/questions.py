@@ -1,4 +1,4 @@
-"""Is it one brain? Questions put to a planner on recorded scenes, judged on the true scene (drive.score)."""
+"""Is it one brain? Questions put to a planner on recorded scenes, judged on the true scene."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
