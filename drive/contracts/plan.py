@@ -41,7 +41,7 @@ class Plan:
         command: The driving command the planner emitted, None for planners that emit none.
         critique: Reward term -> value in [0, 1] on the scene the planner predicts; may be empty.
         flags: Any of "split_brain" (command and trajectory disagree), "fallback" (output was not usable and
-            was replaced by a safe brake).
+            was replaced by a safe brake), "refined" (changed after selection for a better critique).
         latency_ms: Stage -> milliseconds.
     """
 

@@ -49,6 +49,10 @@ class ModelConfig:
         use_speed: False hides the ego speed from the network (ego-status-free variant).
         use_image: False leaves the encoder out: an MLP on speed, speed limit and route hint.
         use_command: False leaves the driving command out: the planner neither emits nor reads one.
+        refine_steps: Batches of changes with which the chosen trajectory is improved on the scene that the
+            planner sees (drive.model.field); 0 = off, 1 or 2 are enough.
+        reflect_rounds: Rounds in which the worst term of its critique picks the next change; 0 = off.
+        field_guidance: Pull of that reward field on every denoising step; 0 = off.
         head: "regression" plans one trajectory straight from the features: no anchors, diffusion, scores.
     """
 
@@ -73,6 +77,9 @@ class ModelConfig:
     use_speed: bool = True
     use_image: bool = True
     use_command: bool = True
+    refine_steps: Annotated[int, Bounds(0, 5)] = 0
+    reflect_rounds: Annotated[int, Bounds(0, 3)] = 0
+    field_guidance: NotNegative = 0.0
     head: Literal["diffusion", "regression"] = "diffusion"
 
     def __post_init__(self) -> None:
@@ -84,6 +91,9 @@ class ModelConfig:
             )
         if width % CELL_PX:
             raise UserError(f"model.camera.width_px: must be a multiple of {CELL_PX}, got {width}")
+        for name in ("refine_steps", "reflect_rounds", "field_guidance"):
+            if getattr(self, name) and not self.use_image:
+                raise UserError(f"model.{name}: needs model.use_image, without it the planner sees no scene")
         highest = FIRST_LEVEL + LEVEL_STEP * (self.sampling_steps - 1)
         if highest >= self.noise_levels:
             raise UserError(

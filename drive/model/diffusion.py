@@ -1,5 +1,6 @@
 """Truncated, anchored diffusion: a little noise is added to anchors and removed in two DDIM steps."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +54,12 @@ def scheduler(sampling_steps: int) -> "DDIMScheduler":
 
 
 def sample(
-    network: PlannerNetwork, scene: Scene, command: Tensor, speed_mps: Tensor, noise: Tensor
+    network: PlannerNetwork,
+    scene: Scene,
+    command: Tensor,
+    speed_mps: Tensor,
+    noise: Tensor,
+    guide: Callable[[Tensor], Tensor] | None = None,
 ) -> Proposals:
     """Noise the command's start points and denoise them under the command.
 
@@ -65,12 +71,38 @@ def sample(
         command: int64 (B, 2), emitted command, NO_COMMAND = unconditioned.
         speed_mps: float32 (B,).
         noise: float32 (B, P, 16), standard normal.
+        guide: Shift of clean states (B, P, 16), added after every denoising step.
     """
     condition = network.condition(scene.features, command)
     start = network.starts(condition)  # (B, P, 16)
     if network.config.head == "regression":
         knots, scores = network.metres(start), start.new_zeros(start.shape[:2])
         return Proposals(knots, scores, obedience(command, knots, speed_mps), knots[:, 0])
+    state = _denoised(network, scene, command, start, noise, guide)
+    knots, scores = network.metres(state), network.score(scene.ground, condition, state)
+    obeys = obedience(command, knots, speed_mps)
+    scores = scores + network.config.command_bonus * obeys
+    return Proposals(knots, scores, obeys, consensus(knots, scores, network.config.consensus_m))
+
+
+def around(
+    network: PlannerNetwork, scene: Scene, command: Tensor, knots_ego: Tensor, noise: Tensor
+) -> Tensor:
+    """Proposals (B, P, 8, 2) drawn from around one trajectory (B, 8, 2) each: noised and denoised again."""
+    start = network.normalise(knots_ego)[:, None].expand_as(noise)
+    return network.metres(_denoised(network, scene, command, start, noise))
+
+
+def _denoised(
+    network: PlannerNetwork,
+    scene: Scene,
+    command: Tensor,
+    start: Tensor,
+    noise: Tensor,
+    guide: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """States (B, P, 16) that start from `start` with noise, after the steps under the command."""
+    condition = network.condition(scene.features, command)
     ddim = scheduler(network.config.sampling_steps)
     weight = network.config.guidance
     free = network.condition(scene.features, torch.full_like(command, NO_COMMAND)) if weight != 1.0 else None
@@ -81,11 +113,10 @@ def sample(
         if free is not None:
             clean_free = network.denoise(scene.ground, free, start, state, levels)
             clean = clean_free + weight * (clean - clean_free)
+        if guide is not None:
+            clean = clean + guide(clean)
         state = ddim.step(clean, int(level), state, eta=0.0).prev_sample
-    knots, scores = network.metres(state), network.score(scene.ground, condition, state)
-    obeys = obedience(command, knots, speed_mps)
-    scores = scores + network.config.command_bonus * obeys
-    return Proposals(knots, scores, obeys, consensus(knots, scores, network.config.consensus_m))
+    return state
 
 
 def consensus(knots_ego: Tensor, scores: Tensor, reach_m: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,7 +25,9 @@ from drive.data.camera import conform
 from drive.geometry.commands import LEAD_GAP_M, agree
 from drive.model.config import ModelConfig
 from drive.model.diffusion import Proposals, sample
+from drive.model.field.reward import NAMES
 from drive.model.horizon import brake_poses, poses_from_knots
+from drive.model.improve import Improved, guidance, improve, seen_scene, wanted
 from drive.model.network import Inputs, PlannerNetwork, Scene
 
 Rows = TypeVar("Rows", Scene, Proposals)
@@ -74,14 +77,24 @@ class PlannerPolicy:
                 scene.longitudinal, command[:, 1]
             )
             encoded = time.perf_counter()
-            proposals = sample(self.network, scene, command, inputs.speed_mps, self.noise(observations, seed))
+            noise = self.noise(observations, seed)
+            field = seen_scene(self.network, scene, inputs, command) if wanted(self.network) else None
+            predicted = time.perf_counter()
+            guide = guidance(self.network, field) if field else None
+            proposals = sample(self.network, scene, command, inputs.speed_mps, noise, guide)
+            sampled = time.perf_counter()
+            better = improve(self.network, scene, field, command, proposals, noise) if field else None
+            if better:
+                proposals = proposals._replace(chosen_ego=better.knots_ego)
         done = time.perf_counter()
         latency = {
             "prepare": 1e3 * (seen - start) / len(observations),
             "encode": 1e3 * (encoded - seen) / len(observations),
-            "diffuse": 1e3 * (done - encoded) / len(observations),
+            "diffuse": 1e3 * (sampled - predicted) / len(observations),
         }
-        return [
+        if better:
+            latency["improve"] = 1e3 * (done - sampled + predicted - encoded) / len(observations)
+        plans = [
             _plan(
                 observation,
                 _row(proposals, i),
@@ -92,6 +105,7 @@ class PlannerPolicy:
             )
             for i, observation in enumerate(observations)
         ]
+        return [_judged(plan, better, i) for i, plan in enumerate(plans)] if better else plans
 
     def noise(self, observations: Sequence[Observation], seed: int) -> Tensor:
         """Standard normal float32 (B, P, 16), of (seed, t_us) each."""
@@ -170,6 +184,19 @@ def _plan(
         flags=("split_brain",) if split else (),
         latency_ms=latency_ms,
     )
+
+
+def _judged(plan: Plan, better: Improved, index: int) -> Plan:
+    """The plan with its critique; if it was changed, the flag says so and the reason says for what."""
+    if "fallback" in plan.flags:
+        return plan
+    critique = dict(zip(NAMES, better.critique[index].tolist(), strict=True))
+    if not bool(better.changed[index]):
+        return replace(plan, critique=critique)
+    said = plan.command
+    reasons = [said.reason, better.why[index]] if said else []
+    command = said and replace(said, reason="; ".join(reason for reason in reasons if reason))
+    return replace(plan, critique=critique, command=command, flags=(*plan.flags, "refined"))
 
 
 def _seen(scene: Scene) -> str:

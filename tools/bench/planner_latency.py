@@ -1,9 +1,11 @@
 """How long does one plan take, and which part of it?  Wall and CPU time by threads and by proposals.
 
     python tools/bench/planner_latency.py [--model base] [--threads 1 2] [--proposals 25 50 100] [--runs 100]
+                                          [--change refine_steps=2]
 
 Batch 1. Each time is the median over the runs of what a part of `PlannerPolicy.plan` took itself, without
-the parts it calls; they are timed inside whole plans, so that caches are as warm as in a drive. "after the
+the parts it calls, and in one column the time that a tenth of the runs exceed; they are timed inside whole
+plans, so that caches are as warm as in a drive. --change sets switches of the model. "after the
 backbone" is everything but the preparation of the picture and the image encoder. Ratios are against one part
 of the same run (--baseline), so that they can be compared between machines. Other numbers of proposals repeat
 the model's anchors: they cost what so many proposals cost, and mean nothing.
@@ -26,6 +28,7 @@ import numpy as np
 import psutil
 
 from drive.cli.output import print_table
+from drive.config import changed
 from drive.contracts import CameraModel, Observation, RouteHint, Turn, UserError
 from drive.files import json_safe, write_json
 
@@ -38,10 +41,11 @@ MEGABYTE = 1e6
 
 @dataclass(frozen=True)
 class Cost:
-    """Medians of one part over the runs [ms]: wall clock, and CPU time of all threads."""
+    """One part over the runs [ms]: median of wall clock and all threads' CPU time, 90 % quantile of wall."""
 
     wall_ms: float
     cpu_ms: float
+    wall_p90_ms: float
 
 
 @dataclass
@@ -114,6 +118,8 @@ def clocked(policy: Any) -> Iterator[Clock]:
         "scoring": (network, "score"),
         "check of the command": (diffusion, "obedience"),
         "noise, schedule, sums": (module, "sample"),
+        "predicted scene": (module, "seen_scene"),
+        "critique, refinement": (module, "improve"),
         "ranking, 10 Hz poses": (module, "_plan"),
     }
     with ExitStack() as stack:
@@ -151,7 +157,7 @@ def _with_sums(spent: Mapping[str, list[float]]) -> dict[str, list[float]]:
 
 def _median(times: Sequence[Sequence[float]]) -> Cost:
     wall, cpu = (1e3 * statistics.median(column) for column in zip(*times, strict=True))
-    return Cost(wall, cpu)
+    return Cost(wall, cpu, float(1e3 * np.quantile([time[0] for time in times], 0.9)))
 
 
 @contextmanager
@@ -178,12 +184,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from drive.cli.policies import model_folder
-    from drive.model.folder import load_model
+    from drive.model.folder import load_model, same_weights
     from drive.model.policy import PlannerPolicy
 
     folder = model_folder(args.model)
     before_mb, _ = memory_mb()
     network, meta = load_model(folder)
+    config = changed(network.config, args.change, "--change")
+    if not same_weights(config, network.config):
+        raise UserError(f"--change {' '.join(args.change)}: asks for other weights; only switches can be set")
+    network.config = config
     policy = PlannerPolicy(network, f"planner-{meta.model_id}")
     seen = observations(network.config.camera)
     stages: dict[int, dict[str, Cost]] = {}
@@ -207,6 +217,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "parameters": parameters,
         "runs": args.runs,
         "baseline": args.baseline,
+        "change": args.change,
         "stages": stages,
         "proposals": proposals,
         "memory_before_mb": before_mb,
@@ -218,9 +229,12 @@ def _print_stages(
     model_id: str, proposals: int, threads: int, args: argparse.Namespace, stages: Mapping[str, Cost]
 ) -> None:
     base = stages[args.baseline].wall_ms
-    rows = [[name, cost.wall_ms, cost.cpu_ms, cost.wall_ms / base] for name, cost in stages.items()]
+    rows = [
+        [name, cost.wall_ms, cost.wall_p90_ms, cost.cpu_ms, cost.wall_ms / base]
+        for name, cost in stages.items()
+    ]
     title = f"{model_id}, {proposals} proposals, batch 1, {threads} thread(s), median of {args.runs}"
-    print_table(title, ["part", "wall ms", "CPU ms", f"x {args.baseline}"], rows)
+    print_table(title, ["part", "wall ms", "wall p90", "CPU ms", f"x {args.baseline}"], rows)
 
 
 def _print_proposals(threads: int, costs: Mapping[int, Cost]) -> None:
@@ -248,6 +262,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=100, help="plans per number (default: 100)")
     parser.add_argument(
         "--baseline", default=BACKBONE, metavar="PART", help="part of ratio 1 (default: backbone)"
+    )
+    parser.add_argument(
+        "--change",
+        nargs="*",
+        default=[],
+        metavar="KEY=VALUE",
+        help="switches of the model, as refine_steps=2",
     )
     parser.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     args = parser.parse_args(argv)

@@ -1,0 +1,1 @@
+"""The reward field: differentiable terms on the predicted scene, refinement, guidance and reflection."""

@@ -1,0 +1,100 @@
+"""Critique of the chosen trajectory on the predicted scene, refinement, and reflection."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from drive.model.boxes import boxes_of
+from drive.model.diffusion import Proposals, around
+from drive.model.field.guidance import Guidance
+from drive.model.field.refine import Refined, RefineOptions, refine
+from drive.model.field.reflect import reflect
+from drive.model.field.reward import NAMES, RewardField
+from drive.model.field.scene import Prepared, prepare
+from drive.model.network import Inputs, PlannerNetwork, Scene
+from drive.model.predicted import predicted_scene
+
+FIELD = RewardField()
+_TOLD = 0.02  # smaller changes of a term are not worth a word
+
+
+class Improved(NamedTuple):
+    """What became of the chosen trajectories.
+
+    Attributes:
+        knots_ego: (B, 8, 2) [m]; where nothing was accepted the input, bit for bit.
+        changed: bool (B,).
+        critique: (B, 10), terms in [0, 1] on the predicted scene, in the order of field.reward.NAMES.
+        why: Per row, what the change was for; "" where there was none.
+    """
+
+    knots_ego: Tensor
+    changed: Tensor
+    critique: Tensor
+    why: tuple[str, ...]
+
+
+def wanted(network: PlannerNetwork) -> bool:
+    """Does this planner look at its plans on the scene that it predicts?"""
+    config = network.config
+    return bool(config.refine_steps or config.reflect_rounds or config.field_guidance)
+
+
+def seen_scene(network: PlannerNetwork, scene: Scene, inputs: Inputs, command: Tensor) -> Prepared:
+    """The predicted scene of a batch, prepared."""
+    ground = network.ground.logits(scene.ground).sigmoid().numpy()
+    return prepare(predicted_scene(scene, inputs, command, boxes_of(ground), ground))
+
+
+def guidance(network: PlannerNetwork, field_scene: Prepared) -> Guidance | None:
+    """What pulls the denoising steps; None = nothing."""
+    scale = network.config.field_guidance
+    return Guidance(field_scene, FIELD, network.mean, network.std, scale=scale) if scale else None
+
+
+def improve(
+    network: PlannerNetwork,
+    scene: Scene,
+    field_scene: Prepared,
+    command: Tensor,
+    proposals: Proposals,
+    noise: Tensor,
+) -> Improved:
+    """Improve the chosen trajectories of a batch.
+
+    All proposals are judged once, which also says how much progress counts as full.
+
+    Args:
+        network: With `refine_steps` or `reflect_rounds`; else the critique is all that is made.
+        scene: Output of `network.encode`.
+        field_scene: The predicted scene.
+        command: int64 (B, 2).
+        proposals: What was sampled.
+        noise: (B, P, 16), standard normal, for what a reflection draws anew.
+    """
+    config = network.config
+    chosen = proposals.chosen_ego
+    scored = FIELD.score(torch.cat([chosen[:, None], proposals.knots_ego], 1), field_scene)
+    first = scored.at(torch.zeros(len(chosen), dtype=torch.long, device=chosen.device))
+    options = RefineOptions(steps=config.refine_steps)
+    best = refine(chosen, first, field_scene, FIELD, options)
+    if config.reflect_rounds:
+
+        def renoise(knots: Tensor, turn: int) -> Tensor:
+            if turn == 0 or config.head == "regression":
+                return proposals.knots_ego
+            return around(network, scene, command, knots, noise.roll(turn, 1))
+
+        best = reflect(best, field_scene, FIELD, renoise, config.reflect_rounds, options).best
+    why = tuple(_why(first.terms[row, 0], best, row) for row in range(len(chosen)))
+    return Improved(best.knots, best.accepted, best.score.terms[:, 0], why)
+
+
+def _why(before: Tensor, best: Refined, row: int) -> str:
+    if not bool(best.accepted[row]):
+        return ""
+    gain = (best.score.terms[row, 0] - before).tolist()
+    return "changed for " + ", ".join(
+        name.replace("_", " ") for name, value in zip(NAMES, gain, strict=True) if value > _TOLD
+    )
