@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from drive.bench.batch import batch_of
+from drive.bench.cases import STANDARD, Case, SampleSet, cases_of, choose
 from drive.bench.floors import FLOORS, EgoMLP
-from drive.bench.inputs import FUTURE_STEPS, RouteSource, future_ego, observation_at
+from drive.bench.inputs import FUTURE_STEPS, RouteSource, observation_at
 from drive.bench.nuscenes_tables import (
     CAMERA_CHANNEL,
     SPLITS,
@@ -19,12 +21,12 @@ from drive.bench.nuscenes_tables import (
     read_scenes,
     split_scenes,
 )
+from drive.bench.predictions import Coverage, Predictions, match
 from drive.bench.report import PROTOCOL, BenchReport, PolicyRow, SampleColumns
-from drive.contracts import DT_S, EGO_NUSCENES, F64, U8, AgentKind, Bool, CameraModel, Plan, Policy, UserError
-from drive.geometry.se2 import to_local
+from drive.bench.scoring import Truths, columns_of, groups, policy_row, truths
+from drive.contracts import DT_S, F64, U8, CameraModel, Plan, Policy, UserError
 from drive.progress import Progress
-from drive.score.collision import collisions
-from drive.score.openloop import FAILED_L2_M, KEY_DT_S, HorizonValues, by_horizon, displacement, strict
+from drive.score.openloop import KEY_DT_S
 
 if TYPE_CHECKING:
     from nuscenes import NuScenes
@@ -37,22 +39,26 @@ STRIDE = round(KEY_DT_S / DT_S)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One evaluated sample: key frame `k` of a scene, the recorded future and the road users in it.
+class _Setting:
+    """What every policy of one benchmark is scored on."""
 
-    Attributes:
-        truth_ego: float64 (6, 3), recorded rear-axle poses at the next key frames.
-        agents_ego: float64 (N, 6, 3), box centres.
-        size_m: float32 (N, 2).
-        valid: bool (N, 6).
-    """
+    scenes: tuple[SceneTrack, ...]
+    cases: tuple[Case, ...]
+    chosen: SampleSet
+    truth: Truths
+    training: Callable[[str], tuple[SceneTrack, ...]]
+    missing: Mapping[str, tuple[int, int]]
+    version: str
+    split: str
+    known: tuple[str, ...]
 
-    scene: SceneTrack
-    k: int
-    truth_ego: F64
-    agents_ego: F64
-    size_m: Any
-    valid: Bool
+
+@dataclass(frozen=True)
+class _Scored:
+    """A row, and the columns behind it."""
+
+    row: PolicyRow
+    columns: SampleColumns
 
 
 def bench_nuscenes(
@@ -63,11 +69,13 @@ def bench_nuscenes(
     images: Images | None = None,
     route: RouteSource = "oracle",
     announce: Callable[[Mapping[str, tuple[int, int]]], None] | None = None,
+    samples: str = STANDARD,
+    families: bool = False,
 ) -> BenchReport:
     """Score a policy, and the floors beside it, against recorded driving.
 
-    Evaluated are the samples with an earlier key frame (for the speed) and a full 3 s future. The ego-status
-    MLP never trains on a scene of the evaluated split; for "all" it trains in five folds by scene.
+    The ego-status MLP never trains on a scene of the evaluated split; for "all" it trains in five folds by
+    scene. A sample without an earlier key frame tells no speed: no policy is asked there.
 
     Args:
         dataroot: Folder with the table folder, maps/ and samples/.
@@ -78,93 +86,137 @@ def bench_nuscenes(
             drivable area; None = "camera" for policies that need images, else "none".
         route: Route hint for the policy: "oracle" (from the recorded future) or "none"; floors use none.
         announce: Told the missing sensor files (channel -> missing, expected) before the work starts.
+        samples: A rule of `drive.bench.cases`, or a JSON file with sample tokens.
+        families: Also count collisions as the published metrics do.
 
     Raises:
-        UserError: Wrong dataroot, version or split; no scene of the split in the tables; or the policy needs
-            images and sensor files are missing.
+        UserError: Wrong dataroot, version, split or samples; or the policy needs images and sensor files are
+            missing.
     """
+    setting = _setting(dataroot, version, split, samples, families)
+    if announce:
+        announce(setting.missing)
+    source_name: Images = (images or "camera") if policy.needs_images else "none"
+    source = _image_source(source_name, policy, setting.missing, dataroot, setting.scenes)
+    scored = _score({policy.name: policy} | _floors(policy.name), setting, source, source_name, route)
+    return _report(setting, scored)
+
+
+def bench_predictions(
+    dataroot: str | Path,
+    version: str,
+    predictions: Predictions,
+    split: str | None = None,
+    samples: str = STANDARD,
+    allow_partial: bool = False,
+    announce: Callable[[SampleSet, Coverage], None] | None = None,
+) -> BenchReport:
+    """Score predictions from a file, of any planner, with the floors beside them; as `bench_nuscenes`.
+
+    Args:
+        dataroot: As for `bench_nuscenes`.
+        version: As there.
+        predictions: From `drive.bench.predictions.read_predictions`.
+        split: As there.
+        samples: As there.
+        allow_partial: See `drive.bench.predictions.match`.
+        announce: Told the sample set and what the file covers of it before anything is scored.
+
+    Raises:
+        UserError: As `bench_nuscenes` and `match`.
+    """
+    setting = _setting(dataroot, version, split, samples, families=True, all_tokens=True)
+    pose, coverage = match(predictions, setting.cases, setting.known, allow_partial)
+    if announce:
+        announce(setting.chosen, coverage)
+    name = predictions.planner
+    columns = columns_of(setting.truth, pose, np.ones(len(pose), bool))
+    command = {"oracle": "oracle command", "none": "no command"}.get(predictions.command, predictions.command)
+    own = _Scored(policy_row(name, command, "file", columns, setting.truth), columns)
+    return _report(setting, {name: own} | _score(_floors(name), setting, None, "none", "none"), coverage)
+
+
+def _setting(
+    dataroot: str | Path,
+    version: str,
+    split: str | None,
+    samples: str,
+    families: bool,
+    all_tokens: bool = False,
+) -> _Setting:
     chosen = check_request(dataroot, version, split)
     nusc = open_tables(dataroot, version)
-    scenes, cases = _scenes_and_cases(nusc, dataroot, version, chosen)
-    missing = missing_files(scenes, dataroot)
-    if announce:
-        announce(missing)
-    source_name: Images = (images or "camera") if policy.needs_images else "none"
-    source = _image_source(source_name, policy, missing, dataroot, scenes)
-    training = _training_scenes(nusc, version, chosen, scenes)
-    truth_hit = np.stack([_collided(c, c.truth_ego) for c in cases])
-    rows, columns = _score(policy, cases, training, source, source_name, route, truth_hit)
-    total, first = sum(len(s.tokens) for s in scenes), sum(min(1, len(s.tokens)) for s in scenes)
-    return BenchReport(
-        dataset="nuScenes",
+    scenes = read_scenes(nusc, split_scenes(nusc, chosen))
+    if not scenes:
+        raise UserError(f"{dataroot}: none of the scenes of {chosen} are in the {version} tables")
+    cases, sample_set = choose(scenes, samples)
+    return _Setting(
+        scenes=scenes,
+        cases=cases,
+        chosen=sample_set,
+        truth=truths(cases, batch_of(cases), families),
+        training=_training_scenes(nusc, version, chosen, scenes),
+        missing=missing_files(scenes, dataroot),
         version=version,
         split=chosen,
-        protocol=PROTOCOL,
-        samples=total,
-        without_history=first,
-        without_future=total - first - len(cases),
-        evaluated=len(cases),
-        missing_files=missing,
-        truth_collision_steps=int(truth_hit.sum()),
-        truth_steps=int(truth_hit.size),
-        floor_training=_training_label(version, chosen),
-        rows=rows,
-        columns=columns,
-        truth_collided=truth_hit,
+        known=tuple(s["token"] for s in nusc.sample) if all_tokens else (),
     )
 
 
-def _scenes_and_cases(
-    nusc: "NuScenes", dataroot: str | Path, version: str, split: str
-) -> tuple[tuple[SceneTrack, ...], tuple[Case, ...]]:
-    scenes = read_scenes(nusc, split_scenes(nusc, split))
-    if not scenes:
-        raise UserError(f"{dataroot}: none of the scenes of {split} are in the {version} tables")
-    cases = tuple(case for scene in scenes for case in cases_of(scene))
-    if not cases:
-        raise UserError(f"{dataroot}: no sample of {split} has an earlier key frame and a full 3 s future")
-    return scenes, cases
+def _floors(name: str) -> dict[str, Policy]:
+    return {floor: make() for floor, make in FLOORS.items() if floor != name}
+
+
+def _report(
+    setting: _Setting, scored: Mapping[str, _Scored], coverage: Coverage | None = None
+) -> BenchReport:
+    truth, known = setting.truth, setting.truth.batch.known
+    return BenchReport(
+        dataset="nuScenes",
+        version=setting.version,
+        split=setting.split,
+        protocol=f"{PROTOCOL}; samples with {setting.chosen.words}",
+        samples=sum(len(s.tokens) for s in setting.scenes),
+        without_history=setting.chosen.without_history,
+        without_future=setting.chosen.without_future,
+        evaluated=len(setting.cases),
+        missing_files=setting.missing,
+        truth_collision_steps=int(truth.hit[known].sum()),
+        truth_steps=int(known.sum()),
+        floor_training=_training_label(setting.version, setting.split),
+        rows=tuple(one.row for one in scored.values()),
+        columns={name: one.columns for name, one in scored.items()},
+        truth_collided=truth.hit,
+        sample_set=setting.chosen,
+        groups=groups(next(iter(scored.values())).columns, truth),
+        coverage=coverage,
+    )
 
 
 def _score(
-    policy: Policy,
-    cases: Sequence[Case],
-    training: Callable[[str], tuple[SceneTrack, ...]],
+    policies: Mapping[str, Policy],
+    setting: _Setting,
     source: ImageSource | None,
     images: Images,
     route: RouteSource,
-    truth_hit: Bool,
-) -> tuple[tuple[PolicyRow, ...], dict[str, SampleColumns]]:
-    """Rows and per-sample columns of the policy and the floors."""
-    floors = {name: make() for name, make in FLOORS.items() if name != policy.name}
-    policies: dict[str, Policy] = {policy.name: policy} | floors
-    rows, columns = [], {}
+) -> dict[str, _Scored]:
+    """Rows and per-sample columns of policies; floors see neither images nor a route."""
+    asked = np.array([case.k > 0 for case in setting.cases])
+    cases = [case for case in setting.cases if case.k > 0]
+    out = {}
     with Progress("bench", len(policies) * len(cases), "plans") as bar:
         for name, one in policies.items():
             floor = name in FLOORS
-            plans = _predict(one, cases, training, None if floor else source, "none" if floor else route, bar)
-            columns[name] = _columns(cases, plans)
-            command = "not used" if floor else {"oracle": "oracle command", "none": "no command"}[route]
-            rows.append(_row(name, command, images if one.needs_images else "none", columns[name], truth_hit))
-    return tuple(rows), columns
-
-
-def cases_of(scene: SceneTrack) -> list[Case]:
-    """Key frames of a scene with an earlier key frame and a full 3 s future."""
-    out = []
-    for k in range(1, len(scene.tokens) - FUTURE_STEPS):
-        ahead = slice(k + 1, k + 1 + FUTURE_STEPS)
-        seen = scene.agents.valid[:, ahead].any(1) & (scene.agents.kind != AgentKind.OBSTACLE)
-        out.append(
-            Case(
-                scene=scene,
-                k=k,
-                truth_ego=future_ego(scene.pose_world, k),
-                agents_ego=to_local(scene.agents.pose_world[seen, ahead], scene.pose_world[k]),
-                size_m=scene.agents.size_m[seen],
-                valid=scene.agents.valid[seen, ahead],
+            plans = _predict(
+                one, cases, setting.training, None if floor else source, "none" if floor else route, bar
             )
-        )
+            pose = np.full((len(asked), FUTURE_STEPS, 3), np.nan)
+            found = [key_poses(plan) for plan in plans]
+            pose[asked] = [np.full((FUTURE_STEPS, 3), np.nan) if p is None else p for p in found]
+            columns = columns_of(setting.truth, pose, asked)
+            command = "not used" if floor else {"oracle": "oracle command", "none": "no command"}[route]
+            shown = images if one.needs_images else "none"
+            out[name] = _Scored(policy_row(name, command, shown, columns, setting.truth), columns)
     return out
 
 
@@ -276,52 +328,3 @@ def key_poses(plan: Plan | None) -> F64 | None:
         return None
     pose = plan.best.pose_ego[STRIDE - 1 : STRIDE * FUTURE_STEPS : STRIDE].astype(np.float64)
     return pose if len(pose) == FUTURE_STEPS else None
-
-
-def _columns(cases: Sequence[Case], plans: Sequence[Plan | None]) -> SampleColumns:
-    poses = [key_poses(plan) for plan in plans]
-    failed = np.array([p is None for p in poses])
-    nothing = np.full(FUTURE_STEPS, np.nan)
-    l2 = [
-        nothing if p is None else displacement(p[:, :2], c.truth_ego[:, :2])
-        for c, p in zip(cases, poses, strict=True)
-    ]
-    hit = [
-        np.ones(FUTURE_STEPS, bool) if p is None else _collided(c, p)
-        for c, p in zip(cases, poses, strict=True)
-    ]
-    return SampleColumns(
-        token=tuple(c.scene.tokens[c.k] for c in cases),
-        scene=tuple(c.scene.name for c in cases),
-        failed=failed,
-        l2_m=np.stack(l2),
-        collided=np.stack(hit),
-    )
-
-
-def _collided(case: Case, pose_ego: F64) -> Bool:
-    """Does the ego box at poses (6, 3) touch any road user at the same key frame?  bool (6,)."""
-    hit = collisions(pose_ego[None], case.agents_ego, case.size_m, case.valid, EGO_NUSCENES)
-    return np.asarray(hit[0].any(0))
-
-
-def _row(name: str, command: str, images: str, columns: SampleColumns, truth_hit: Bool) -> PolicyRow:
-    everything = np.ones(truth_hit.shape, bool)
-    valid = everything & ~columns.failed[:, None]
-    hit = columns.collided.astype(np.float64)
-
-    def rate(mask: Bool) -> HorizonValues:
-        return by_horizon(hit, mask)
-
-    return PolicyRow(
-        policy=name,
-        command=command,
-        images=images,
-        planned=len(columns.token),
-        failed=int(columns.failed.sum()),
-        l2_m=by_horizon(strict(columns.l2_m, columns.failed, FAILED_L2_M), everything),
-        l2_valid_m=by_horizon(np.where(valid, columns.l2_m, 0.0), valid),
-        collision=rate(everything),
-        collision_valid=rate(valid),
-        collision_clean=rate(~truth_hit),
-    )

@@ -56,6 +56,7 @@ class SceneTrack:
         agents: Everything annotated over the K key frames.
         frames: K front-camera frames.
         files: Per key frame, channel -> file relative to the dataroot.
+        lidar_ego: Pose [x_m, y_m, yaw_rad] of LIDAR_TOP on the car; its x axis points to the right.
     """
 
     name: str
@@ -67,6 +68,7 @@ class SceneTrack:
     agents: AgentTracks
     frames: tuple[CameraFrame, ...]
     files: tuple[Mapping[str, str], ...]
+    lidar_ego: tuple[float, float, float] = (0.943713, 0.0, -np.pi / 2)
 
 
 def check_request(dataroot: str | Path, version: str, split: str | None) -> str:
@@ -173,6 +175,7 @@ def _read_scene(nusc: "NuScenes", scene: Mapping[str, Any]) -> SceneTrack:
             {channel: nusc.get("sample_data", t)["filename"] for channel, t in s["data"].items()}
             for s in samples
         ),
+        lidar_ego=_lidar_pose(nusc, samples[0]),
     )
     for bad, what in (
         (np.append(False, np.diff(track.t_us) <= 0), "is not later than the one before"),
@@ -192,6 +195,12 @@ def _unusable(nusc: "NuScenes", scene: Mapping[str, Any], k: int, what: str) -> 
 def _ego_pose(nusc: "NuScenes", sample: Mapping[str, Any]) -> tuple[float, float, float]:
     record = nusc.get("ego_pose", nusc.get("sample_data", sample["data"][POSE_CHANNEL])["ego_pose_token"])
     return record["translation"][0], record["translation"][1], yaw_of(record["rotation"])
+
+
+def _lidar_pose(nusc: "NuScenes", sample: Mapping[str, Any]) -> tuple[float, float, float]:
+    data = nusc.get("sample_data", sample["data"][POSE_CHANNEL])
+    mount = nusc.get("calibrated_sensor", data["calibrated_sensor_token"])
+    return mount["translation"][0], mount["translation"][1], yaw_of(mount["rotation"])
 
 
 def _camera_frame(nusc: "NuScenes", sample: Mapping[str, Any]) -> CameraFrame:

@@ -1,9 +1,12 @@
 """What an open-loop benchmark returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from drive.bench.cases import SampleSet
+from drive.bench.predictions import Coverage
+from drive.score.bootstrap import Interval
 from drive.score.openloop import HorizonValues
 
 PROTOCOL = (
@@ -27,6 +30,10 @@ class PolicyRow:
         collision: Strict collision rate over all steps, in [0, 1].
         collision_valid: Collision rate of valid predictions.
         collision_clean: Strict rate without the steps in which the recorded ego itself collides.
+        families: Strict rate as published metrics count: "stp3", "vad", "uniad" without the recorded ego's
+            own collisions (they count as none, as published), and each with "_all" with them.
+        l2_interval, collision_interval: 95 % intervals of `l2_m` and `collision_clean`, resampling scenes:
+            "at_1s", "up_to_1s", ...
     """
 
     policy: str
@@ -39,6 +46,28 @@ class PolicyRow:
     collision: HorizonValues
     collision_valid: HorizonValues
     collision_clean: HorizonValues
+    families: Mapping[str, HorizonValues] = field(default_factory=dict)
+    l2_interval: Mapping[str, Interval] = field(default_factory=dict)
+    collision_interval: Mapping[str, Interval] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """The scored policy on a part of the samples.
+
+    Attributes:
+        kind: "oracle command" (from the recorded future) or "scene".
+        name: Of the part.
+        n: Its samples.
+        l2_m: Strict displacement [m].
+        collision_clean: As in PolicyRow.
+    """
+
+    kind: str
+    name: str
+    n: int
+    l2_m: HorizonValues
+    collision_clean: HorizonValues
 
 
 @dataclass(frozen=True)
@@ -49,15 +78,19 @@ class SampleColumns:
         token: Sample tokens.
         scene: Scene names.
         failed: Whether there is no usable prediction.
-        l2_m: Six displacements per sample at 0.5 s steps; NaN where failed.
+        counted: Six flags per sample: the step was recorded, and the policy could be asked.
+        l2_m: Six displacements per sample at 0.5 s steps; NaN where failed or not recorded.
         collided: Six flags per sample.
+        grid_collided: The same by family of published metrics.
     """
 
     token: tuple[str, ...]
     scene: tuple[str, ...]
     failed: Any
+    counted: Any
     l2_m: Any
     collided: Any
+    grid_collided: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -77,6 +110,9 @@ class BenchReport:
         rows: The policy first, then the floors.
         columns: Per-sample columns, policy name -> columns.
         truth_collided: Six flags per sample for the recorded ego.
+        sample_set: Which samples, and their token hash.
+        groups: The first row's policy by command and by scene.
+        coverage: What a file of predictions holds; None for a policy.
     """
 
     dataset: str
@@ -94,3 +130,6 @@ class BenchReport:
     rows: tuple[PolicyRow, ...]
     columns: Mapping[str, SampleColumns]
     truth_collided: Any
+    sample_set: SampleSet
+    groups: tuple[GroupRow, ...]
+    coverage: Coverage | None = None

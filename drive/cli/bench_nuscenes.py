@@ -1,20 +1,26 @@
-"""`drive bench nuscenes`: L2 and collisions of a policy on recorded driving, beside blind floors."""
+"""`drive bench nuscenes`: L2 and collisions of a policy or of predictions, beside blind floors."""
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drive.cli import output
 from drive.contracts import UserError
 
 if TYPE_CHECKING:
+    from drive.bench.cases import SampleSet
+    from drive.bench.predictions import Coverage
     from drive.bench.report import BenchReport, PolicyRow
     from drive.score.openloop import HorizonValues
 
-OPTIONS = ("dataroot", "version", "policy", "split", "images", "command_hint")
-VERSION = "v1.0-mini"
+OPTIONS = (
+    "dataroot", "version", "policy", "predictions", "split", "samples", "images", "command_hint",
+)  # fmt: skip
+VERSION, STANDARD = "v1.0-mini", "standard"
 HORIZONS = ("1 s", "2 s", "3 s")
-PARTIAL = 1
+FAILED, EXIT_PARTIAL = 1, 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or models:/nightdrive@champion",
     )
     parser.add_argument(
+        "--predictions", metavar="FILE", help="nuscenes: .json, .npz or .parquet of any planner, see the docs"
+    )
+    parser.add_argument(
         "--split", help="nuscenes: mini_val (default), mini_train, all; val (default) or train of trainval"
+    )
+    parser.add_argument(
+        "--samples",
+        metavar="SET",
+        help="nuscenes: standard (default), stp3, every, or a JSON file with sample tokens",
     )
     parser.add_argument(
         "--images",
@@ -44,19 +58,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the benchmark; 0 when every sample has a prediction, 1 when some failed."""
+    """Run the benchmark; 0 if every sample has a prediction, 1 if a policy failed, 3 if some are missing."""
     from drive.bench.nuscenes_tables import check_request
-    from drive.cli.policies import policy_factory
 
-    for option in ("dataroot", "policy"):
-        if getattr(args, option) is None:
-            raise UserError(f"drive bench nuscenes: give --{option} (see drive bench --help)")
+    if args.dataroot is None:
+        raise UserError("drive bench nuscenes: give --dataroot (see drive bench --help)")
+    if (args.policy is None) == (args.predictions is None):
+        raise UserError("drive bench nuscenes: give either --policy or --predictions")
     version = args.version or VERSION
     split = check_request(args.dataroot, version, args.split)
+    report = _policy(args, version, split) if args.policy else _predictions(args, version, split)
+    _print_report(report)
+    output.finish(args, payload(report))
+    failed = report.rows[0].failed
+    if failed:
+        print(f"incomplete: {failed} of {report.evaluated} predictions failed or are missing")
+    if report.coverage is None:
+        partial = report.sample_set.absent > 0
+        return FAILED if failed else EXIT_PARTIAL if partial and not args.allow_partial else 0
+    partial = report.coverage.covered < report.coverage.planned or report.sample_set.absent > 0
+    return EXIT_PARTIAL if partial and not args.allow_partial else 0
+
+
+def _policy(args: argparse.Namespace, version: str, split: str) -> "BenchReport":
+    from drive.cli.policies import policy_factory
+
     policy = policy_factory(args.policy)
     from drive.bench.nuscenes import bench_nuscenes
 
-    report = bench_nuscenes(
+    return bench_nuscenes(
         args.dataroot,
         version,
         policy(),
@@ -64,13 +94,40 @@ def run(args: argparse.Namespace) -> int:
         images=args.images or "camera",
         route=args.command_hint or "oracle",
         announce=lambda missing: _print_missing(args.dataroot, missing),
+        samples=args.samples or STANDARD,
+        families=True,
     )
-    _print_report(report)
-    output.finish(args, payload(report))
-    failed = report.rows[0].failed
-    if failed:
-        print(f"incomplete: {failed} of {report.evaluated} predictions failed")
-    return PARTIAL if failed else 0
+
+
+def _predictions(args: argparse.Namespace, version: str, split: str) -> "BenchReport":
+    from drive.bench.predictions import read_predictions
+
+    for option in ("images", "command_hint"):
+        if getattr(args, option) is not None:
+            raise UserError(
+                f"--{option.replace('_', '-')} is for --policy; a file says what it was made with"
+            )
+    predictions = read_predictions(Path(args.predictions))
+    from drive.bench.nuscenes import bench_predictions
+
+    return bench_predictions(
+        args.dataroot,
+        version,
+        predictions,
+        split,
+        samples=args.samples or STANDARD,
+        allow_partial=args.allow_partial,
+        announce=_print_coverage,
+    )
+
+
+def _print_coverage(chosen: "SampleSet", found: "Coverage") -> None:
+    partial = found.covered < found.planned or chosen.absent > 0
+    print(
+        f"{'PARTIAL: ' if partial else ''}{found.covered} of {found.planned} samples have a prediction: "
+        f"{found.missing} missing and {found.non_finite} not finite (each counts as failed); left out: "
+        f"{found.outside} of samples outside the set, {found.foreign} foreign tokens"
+    )
 
 
 def _print_missing(dataroot: str, missing: Mapping[str, tuple[int, int]]) -> None:
@@ -84,11 +141,14 @@ def _print_missing(dataroot: str, missing: Mapping[str, tuple[int, int]]) -> Non
 
 
 def _print_report(report: "BenchReport") -> None:
+    chosen = report.sample_set
     print(
         f"\n{report.dataset} {report.version} {report.split}: {report.samples} samples, "
-        f"{report.without_history} without an earlier key frame, "
+        f"{report.without_history} with too few earlier key frames, "
         f"{report.without_future} without a full 3 s future, {report.evaluated} evaluated"
     )
+    absent = f", PARTIAL: {chosen.absent} of {chosen.planned} not in this split" if chosen.absent else ""
+    print(f"samples: {chosen.name} ({chosen.words}), token hash {chosen.token_hash}{absent}")
     print(f"protocol: {report.protocol}")
     print(f"ego_mlp trained on: {report.floor_training}")
     at, up_to = [f"at {h}" for h in HORIZONS], [f"up to {h}" for h in HORIZONS]
@@ -97,22 +157,67 @@ def _print_report(report: "BenchReport") -> None:
     _print_rows("Collisions [% of steps], strict", columns, report, lambda row: row.collision, 100.0)
     print(
         f"\nthe recorded ego itself overlaps a box in {report.truth_collision_steps} of "
-        f"{report.truth_steps} steps; without those steps:"
+        f"{report.truth_steps} steps; without those steps (recommended):"
     )
-    _print_rows(
-        "Collisions [% of steps], strict, clean steps",
-        columns,
-        report,
-        lambda row: row.collision_clean,
-        100.0,
-    )
+    title = "Collisions [% of steps], strict, clean steps"
+    _print_rows(title, columns, report, lambda row: row.collision_clean, 100.0)
+    _print_families(report)
     if any(row.failed for row in report.rows):
         _print_rows("L2 [m], valid predictions only", columns, report, lambda row: row.l2_valid_m, 1.0)
-        _print_rows(
-            "Collisions [%], valid predictions only", columns, report, lambda row: row.collision_valid, 100.0
-        )
+        title = "Collisions [%], valid predictions only"
+        _print_rows(title, columns, report, lambda row: row.collision_valid, 100.0)
     else:
         print("\nno prediction failed: the means over valid predictions equal the strict ones")
+    _print_intervals(report)
+    _print_groups(report)
+
+
+def _print_families(report: "BenchReport") -> None:
+    """Published ways to count collisions, each in its own reading."""
+    from drive.bench.occupancy import FAMILIES
+
+    lines = []
+    for row in report.rows:
+        for name, family in FAMILIES.items():
+            if name in row.families:
+                both = [getattr(row.families[key], family.reading) for key in (name, f"{name}_all")]
+                reading = "at" if family.reading == "at" else "up to"
+                lines.append([row.policy, name, reading, *(100.0 * float(v) for v in (*both[0], *both[1]))])
+    if lines:
+        columns = ["policy", "metric", "reading", *HORIZONS, *(f"{h}, all" for h in HORIZONS)]
+        output.print_table("Collisions [%] as published metrics count them", columns, lines)
+        print('  the recorded ego\'s own collisions count as none, as published; "all" counts them')
+
+
+def _print_intervals(report: "BenchReport") -> None:
+    lines: list[list[Any]] = []
+    for row in report.rows:
+        for label, values, scale in (
+            ("L2 up to 3 s [m]", row.l2_interval, 1.0),
+            ("collisions up to 3 s [%], clean", row.collision_interval, 100.0),
+        ):
+            if "up_to_3s" in values:
+                one = values["up_to_3s"]
+                lines.append([row.policy, label, *(scale * v for v in (one.mean, one.low, one.high))])
+    scenes = len({group.name for group in report.groups if group.kind == "scene"})
+    output.print_table(
+        f"95 % intervals, {scenes} scenes resampled", ["policy", "metric", "mean", "low", "high"], lines
+    )
+
+
+def _print_groups(report: "BenchReport") -> None:
+    rows = [
+        [
+            group.kind,
+            group.name,
+            group.n,
+            *(float(v) for v in group.l2_m.up_to),
+            100.0 * float(group.collision_clean.up_to[-1]),
+        ]
+        for group in report.groups
+    ]
+    columns = ["by", "name", "n", *(f"L2 up to {h}" for h in HORIZONS), "collisions up to 3 s [%]"]
+    output.print_table(f"{report.rows[0].policy}, by command and by scene", columns, rows)
 
 
 def _print_rows(title: str, columns: list[str], report: "BenchReport", pick: Any, scale: float) -> None:
@@ -142,7 +247,19 @@ def payload(report: "BenchReport") -> dict[str, Any]:
         "truth_collision_steps": report.truth_collision_steps,
         "truth_steps": report.truth_steps,
         "ego_mlp_trained_on": report.floor_training,
+        "sample_set": report.sample_set,
+        "coverage": report.coverage,
         "rows": [_row_payload(row) for row in report.rows],
+        "groups": [
+            {
+                "kind": group.kind,
+                "name": group.name,
+                "n": group.n,
+                "l2_m": _horizons(group.l2_m),
+                "collision_clean": _horizons(group.collision_clean),
+            }
+            for group in report.groups
+        ],
         "columns": report.columns,
         "truth_collided": report.truth_collided,
     }
@@ -151,7 +268,11 @@ def payload(report: "BenchReport") -> dict[str, Any]:
 def _row_payload(row: "PolicyRow") -> dict[str, Any]:
     head = {k: getattr(row, k) for k in ("policy", "command", "images", "planned", "failed")}
     names = ("l2_m", "l2_valid_m", "collision", "collision_valid", "collision_clean")
-    return head | {name: _horizons(getattr(row, name)) for name in names}
+    numbers: dict[str, Any] = {name: _horizons(getattr(row, name)) for name in names}
+    numbers["families"] = {name: _horizons(values) for name, values in row.families.items()}
+    for name in ("l2_interval", "collision_interval"):
+        numbers[name] = {key: asdict(value) for key, value in getattr(row, name).items()}
+    return head | numbers
 
 
 def _horizons(values: "HorizonValues") -> dict[str, dict[str, float]]:

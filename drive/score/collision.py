@@ -43,6 +43,36 @@ def collisions(
     return hit
 
 
+def touched(
+    ego_pose: F64, agent_pose: F64, agent_size_m: F64, agent_valid: Bool, case: Any, ego_size: EgoSize
+) -> Bool:
+    """Does the ego of each of many independent cases touch any road user of its case at each step?
+
+    Args:
+        ego_pose: float64 (B, T, 3) rear-axle poses, one per case.
+        agent_pose: float64 (M, T, 3) box centres of the road users of all cases.
+        agent_size_m: float64 (M, 2) length and width.
+        agent_valid: bool (M, T); an invalid or non-finite agent, or a non-finite ego pose, never collides.
+        case: int64 (M,), case of each road user.
+        ego_size: Ego box.
+
+    Returns:
+        bool (B, T).
+    """
+    ego_ok = np.isfinite(ego_pose).all(-1)
+    centre = centre_pose(np.where(ego_ok[..., None], ego_pose, 0.0), ego_size.centre_from_axle_m)
+    box = np.array([ego_size.length_m, ego_size.width_m])
+    reach = (np.hypot(*box) + np.hypot(agent_size_m[:, 0], agent_size_m[:, 1])) / 2
+    gap_x = agent_pose[..., 0] - centre[case, :, 0]
+    gap_y = agent_pose[..., 1] - centre[case, :, 1]
+    near = gap_x * gap_x + gap_y * gap_y <= (reach * reach)[:, None]  # false where not finite
+    m, t = np.nonzero(near & agent_valid & ego_ok[case])
+    hit = overlap(centre[case[m], t], box, agent_pose[m, t], agent_size_m[m])
+    out = np.zeros(ego_pose.shape[:2], bool)
+    out[case[m[hit]], t[hit]] = True
+    return out
+
+
 def at_fault(hit: Bool, ego_pose: F64, ego_speed_mps: F64, agent_pose: F64, ego_size: EgoSize) -> Bool:
     """Keep the contacts the ego answers for, as NAVSIM's no-at-fault-collision does.
 

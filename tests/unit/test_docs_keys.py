@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from data_engine import evaluate, gate, planner_questions, planner_summary, sources, steps, summary
+from drive.bench import closed_loop
+from drive.bench.cases import SampleSet
 from drive.bench.closed_loop import RouteRow
-from drive.bench.report import PolicyRow, SampleColumns
+from drive.bench.predictions import Coverage
+from drive.bench.report import GroupRow, PolicyRow, SampleColumns
 from drive.cli import (
     bench_nuscenes,
     bench_results,
@@ -59,8 +62,8 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     "check": (check.payload, LogCheck, Fault),
     "train": (train.payload, training.train, validation._measure),
     "bench": (
-        bench_nuscenes.payload, PolicyRow, SampleColumns, HorizonValues, bench_results.payload, RouteRow,
-        SuiteScore, AbilityRow, Smoothness, Interval,
+        bench_nuscenes.payload, PolicyRow, SampleColumns, HorizonValues, SampleSet, Coverage, GroupRow,
+        bench_results.payload, RouteRow, SuiteScore, AbilityRow, Smoothness, Interval,
     ),
     "eval": (
         eval.payload, planner_summary.summarise, planner_summary._suite_row, planner_summary._row,
@@ -74,7 +77,9 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
 IN_THE_FOLDER = {"trained", "siblings", "held_out_routes"}  # of a night's windows.json, not of --json
 BY_COMPREHENSION = {  # keys that no literal in the source spells out
     "nightly": {"version", "id", "champion", "candidate"},
-    "bench": {"1s", "2s", "3s"},
+    "bench": {"1s", "2s", "3s", "at_1s", "up_to_1s", "stp3", "vad", "uniad", "_all"}
+    | set(closed_loop.SCORES)
+    | {"success_rate"},
     "eval": {
         "collisions_per_100",
         "off_road_per_100",
