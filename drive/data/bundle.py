@@ -1,7 +1,7 @@
 """Samples of many drives, decoded once into a memory-mapped folder keyed by the logs' content."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -181,15 +181,18 @@ def _open(folder: Path, drives: Sequence[DriveSource], camera: CameraSpec, key: 
         return Bundle(Samples(image=images, **{name: stored[name] for name in COLUMNS}), tuple(drives), key)
 
 
+def held_groups(groups: Collection[str], validation_share: float, seed: int) -> set[str]:
+    """The groups (town and route) that training keeps for validation; none if there is only one."""
+    ranked = sorted(groups, key=lambda group: hashlib.sha256(f"{seed}/{group}".encode()).digest())
+    held = set(ranked[: min(len(ranked) - 1, round(validation_share * len(ranked)))])
+    return held or set(ranked[:1] if len(ranked) > 1 and validation_share > 0 else [])
+
+
 def split_rows(bundle: Bundle, validation_share: float, seed: int) -> tuple[I64, I64]:
     """Rows for training and validation, split by group (town and route), never by frame.
 
     With a single group everything is used for training and validation is empty.
     """
-    groups = sorted({drive.group for drive in bundle.drives})
-    ranked = sorted(groups, key=lambda group: hashlib.sha256(f"{seed}/{group}".encode()).digest())
-    held = set(ranked[: min(len(groups) - 1, round(validation_share * len(groups)))])
-    if len(groups) > 1 and validation_share > 0 and not held:
-        held = set(ranked[:1])
+    held = held_groups({drive.group for drive in bundle.drives}, validation_share, seed)
     is_held = np.array([drive.group in held for drive in bundle.drives])[bundle.samples.drive]
     return np.flatnonzero(~is_held), np.flatnonzero(is_held)

@@ -24,6 +24,7 @@ WRONG_PER_SCENE = 4
 MODES = 3
 _ACCEL_MPS2 = 2.4
 _LATE_S = 0.05
+_ALARMS = {"split_brain", "fallback"}
 
 Sums = dict[str, list[float]]
 
@@ -93,7 +94,7 @@ def _ask_own(sums: Sums, policy: PlannerPolicy, at: Situation, judged: Choices, 
     fine = safe(plan.proposals_ego.astype(np.float64), at.scene)
     _count(sums, "safe", fine[0])
     if plan.command is not None:
-        agrees = not plan.flags
+        agrees = not _ALARMS & set(plan.flags)
         _count(sums, "agrees", agrees)
         _count(sums, f"agrees/{plan.command.lateral.name.lower()}", agrees)
         _count(sums, f"agrees/{plan.command.longitudinal.name.lower()}", agrees)
@@ -150,7 +151,7 @@ def _ask_told(sums: Sums, policy: PlannerPolicy, at: Situation, judged: Choices,
     plans = policy.plan([at.observation] * len(told), seed, told.astype(np.int64))
     fine = safe(np.stack([plan.best.pose_ego for plan in plans]).astype(np.float64), at.scene)
     for row, (plan, command) in enumerate(zip(plans, told, strict=True)):
-        flagged, side = bool(plan.flags), Lateral(int(command[0])).name.lower()
+        flagged, side = bool(_ALARMS & set(plan.flags)), Lateral(int(command[0])).name.lower()
         if row < len(other):
             _count(sums, "obeys", not flagged)
             _count(sums, f"obeys/{side}/{Longitudinal(int(command[1])).name.lower()}", not flagged)
