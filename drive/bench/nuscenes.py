@@ -188,6 +188,7 @@ def _report(
         columns={name: one.columns for name, one in scored.items()},
         truth_collided=truth.hit,
         sample_set=setting.chosen,
+        commands=truth.commands,
         groups=groups(next(iter(scored.values())).columns, truth),
         coverage=coverage,
     )

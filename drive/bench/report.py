@@ -112,6 +112,7 @@ class BenchReport:
         truth_collided: Six flags per sample for the recorded ego.
         sample_set: Which samples, and their token hash.
         groups: The first row's policy by command and by scene.
+        commands: Per sample, from the recorded future (oracle).
         coverage: What a file of predictions holds; None for a policy.
     """
 
@@ -132,4 +133,5 @@ class BenchReport:
     truth_collided: Any
     sample_set: SampleSet
     groups: tuple[GroupRow, ...]
+    commands: tuple[str, ...]
     coverage: Coverage | None = None

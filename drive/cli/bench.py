@@ -3,10 +3,10 @@
 import argparse
 
 from drive.cli import bench_nuscenes, bench_results
+from drive.cli.bench_save import check_out
 from drive.contracts import UserError
 
 KINDS = {"nuscenes": bench_nuscenes, "results": bench_results}
-COMMON = {"what", "files", "json", "command"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-partial", action="store_true", help="a result that covers a part only is exit code 0, not 3"
     )
+    parser.add_argument(
+        "--out", metavar="DIR", help="save the result for `drive compare`, and log it in MLflow"
+    )
+    parser.add_argument("--tracking-uri", metavar="URI", help="MLflow store (default: runs/mlflow.db)")
+    parser.add_argument("--name", metavar="TEXT", help="name of the model in the saved result")
     for kind in KINDS.values():
         kind.add_arguments(parser)
 
@@ -30,5 +35,6 @@ def run(args: argparse.Namespace) -> int:
                 raise UserError(f"drive bench {args.what}: {flag} is an option of `drive bench {name}`")
     if args.files and kind is not bench_results:
         raise UserError(f"drive bench {args.what}: unexpected {args.files[0]}; only `results` takes files")
+    check_out(args)
     code: int = kind.run(args)
     return code

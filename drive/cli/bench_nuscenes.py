@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drive.cli import output
+from drive.cli.bench_save import save
 from drive.contracts import UserError
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ def run(args: argparse.Namespace) -> int:
     split = check_request(args.dataroot, version, args.split)
     report = _policy(args, version, split) if args.policy else _predictions(args, version, split)
     _print_report(report)
+    if args.out is not None:
+        from drive.bench.result import open_loop_table
+
+        table = open_loop_table(report)
+        save(args, replace(table, model=args.name or table.model))
     output.finish(args, payload(report))
     failed = report.rows[0].failed
     if failed:

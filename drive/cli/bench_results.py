@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drive.cli import output
+from drive.cli.bench_save import save
 
 if TYPE_CHECKING:
     from drive.bench.closed_loop import ClosedLoop
@@ -56,6 +57,16 @@ def run(args: argparse.Namespace) -> int:
     smooth = run_smoothness_of(args.drives, Path(args.files[0]), merged.results)
     print_coverage(files, merged, result)
     _print(merged, result, smooth)
+    if args.out is not None:
+        from drive.bench.cases import token_hash
+        from drive.bench.result import closed_loop_table
+
+        known = {} if isinstance(planned, int) else planned
+        suite = f"{result.score.suite.planned} planned routes" + (
+            f" {token_hash(list(known))}" if known else ""
+        )
+        name = args.name or Path(args.files[0]).stem
+        save(args, closed_loop_table(result, merged.results.protocol, name, suite, bool(known)))
     output.finish(args, payload(files, merged, result, smooth))
     partial = bool(result.score.suite.missing or merged.cut)
     return EXIT_PARTIAL if partial and not args.allow_partial else 0

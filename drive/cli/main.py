@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve-sim": ("drive.cli.serve_sim", "start the light CARLA-compatible server and wait"),
     "train": ("drive.cli.train", "train a planner from drive logs"),
     "bench": ("drive.cli.bench", "score a planner open loop; statistics of closed-loop results files"),
+    "compare": ("drive.cli.compare", "two saved benchmark results, paired case by case"),
     "eval": ("drive.cli.eval", "train planners and baselines alike, drive with them, compare"),
     "view": ("drive.cli.view", "one plan for one moment of a recorded drive, as a picture"),
     "report": ("drive.cli.report", "build a night's report again and say where it is"),

@@ -15,12 +15,14 @@ from data_engine import evaluate, gate, planner_questions, planner_summary, sour
 from drive.bench import closed_loop
 from drive.bench.cases import SampleSet
 from drive.bench.closed_loop import RouteRow
+from drive.bench.compare import Difference, WorsePart
 from drive.bench.predictions import Coverage
 from drive.bench.report import GroupRow, PolicyRow, SampleColumns
 from drive.cli import (
     bench_nuscenes,
     bench_results,
     check,
+    compare,
     doctor,
     eval,
     ingest,
@@ -65,6 +67,7 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
         bench_nuscenes.payload, PolicyRow, SampleColumns, HorizonValues, SampleSet, Coverage, GroupRow,
         bench_results.payload, RouteRow, SuiteScore, AbilityRow, Smoothness, Interval,
     ),
+    "compare": (compare.payload, Difference, WorsePart, Interval),
     "eval": (
         eval.payload, planner_summary.summarise, planner_summary._suite_row, planner_summary._row,
         planner_summary._pair, planner_summary._validation_row, planner_questions.question_row, Interval,
