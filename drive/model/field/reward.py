@@ -110,7 +110,7 @@ class RewardField:
 
     @torch.no_grad()
     def score(
-        self, knots: Tensor, scene: Prepared, best_m: Tensor | None = None, margin_m: Tensor | float = 0.0
+        self, knots: Tensor, scene: Prepared, best_m: Tensor | None = None, margin_m: float = 0.0
     ) -> Scored:
         """Score trajectories.
 

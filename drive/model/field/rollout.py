@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
-from drive.contracts import DT_S, EgoSize
+from drive.contracts import DT_S
 from drive.model.field import motion
 from drive.model.field.scene import AHEAD_S, Prepared
 from drive.score.collision import STOPPED_MPS
@@ -38,8 +38,7 @@ class Rollout:
     Args:
         knots: (B, P, 8, 2) [m].
         scene: The prepared scene.
-        margin_m: (B, P) or a number: nearer than this to a road user counts as contact, to the road's edge as
-            outside.
+        margin_m: Nearer than this to a road user counts as contact, to the road's edge as outside.
 
     Attributes:
         fine_xy: complex (B, P, 40), rear axle every 0.1 s.
@@ -49,9 +48,8 @@ class Rollout:
         best_m: (B,), progress that counts as full [m]; set by whoever judges.
     """
 
-    def __init__(self, knots: Tensor, scene: Prepared, margin_m: Tensor | float = 0.0) -> None:
-        self.knots, self.scene = knots, scene
-        self.margin_m = torch.as_tensor(margin_m, dtype=knots.dtype, device=knots.device)
+    def __init__(self, knots: Tensor, scene: Prepared, margin_m: float = 0.0) -> None:
+        self.knots, self.scene, self.margin_m = knots, scene, margin_m
         self.best_m = knots.new_zeros(len(knots))
         self.fine_xy = torch.view_as_complex(motion.points(knots, scene.scene.speed_mps))
         before = pad(self.fine_xy, (1, 0))
@@ -76,8 +74,7 @@ class Rollout:
     @cached_property
     def lever_m(self) -> Tensor:
         """Ego's centre at each look-ahead, before the rear axle of now, (B, P, T, O) [m]."""
-        ahead = self.speed.new_tensor(AHEAD_S)
-        return self.scene.scene.ego.centre_from_axle_m + self.speed[..., None] * ahead
+        return self.scene.scene.ego.centre_from_axle_m + self.speed[..., None] * self.scene.ahead_s
 
     @cached_property
     def pairs(self) -> Pairs | None:
@@ -106,7 +103,7 @@ class Rollout:
         reach_x = own_x + length * same + width * cross
         reach_y = own_y + width * same + length * cross
         with torch.no_grad():
-            wide = self.margin_m[..., None, None, None]
+            wide = self.margin_m
             seen = gap * theirs.conj()
             touch = (local.real.abs() <= reach_x + wide) & (local.imag.abs() <= reach_y + wide)
             touch &= seen.real.abs() <= length + own_x * same + own_y * cross + wide
@@ -146,14 +143,11 @@ class Rollout:
     @cached_property
     def map_m(self) -> Tensor:
         """Off-road distance of the four corners and wrong-way depth of the rear axle, (B, P, T, 5) [m]."""
-        ego, grid = self.scene.scene.ego, self.scene.scene.grid
-        corner = torch.tensor(_corners(ego), dtype=self.xy.dtype, device=self.xy.device)
-        place = torch.view_as_real(self.xy[..., None] + self.heading[..., None] * corner)
-        middle = place.new_tensor([grid.x_from_m + grid.x_to_m, grid.y_from_m + grid.y_to_m]) / 2
-        half = place.new_tensor([grid.x_to_m - grid.x_from_m, grid.y_to_m - grid.y_from_m]) / 2
-        place = ((place - middle) / half).flatten(1, 2)  # (B, P * T, 5, 2)
+        scene = self.scene
+        place = torch.view_as_real(self.xy[..., None] + self.heading[..., None] * scene.corners)
+        place = ((place - scene.map_middle) * scene.map_scale).flatten(1, 2)  # (B, P * T, 5, 2)
         place = place.nan_to_num(0.0, 2.0, -2.0)  # grid_sample's gradient reads wild memory at NaN
-        seen = grid_sample(self.scene.maps, place, padding_mode="border", align_corners=True)
+        seen = grid_sample(scene.maps, place, padding_mode="border", align_corners=True)
         out = torch.cat([seen[:, 0, :, :4], seen[:, 1, :, 4:]], -1)
         return out.unflatten(1, self.xy.shape[1:])
 
@@ -169,9 +163,3 @@ class Rollout:
         """How far the front bumper is beyond where it must stop, (B, P, T) [m]; -inf = no such line."""
         along = self.scene.along((self.xy + self.scene.front_m * self.heading).flatten(1))[0]
         return along.unflatten(1, self.xy.shape[1:]) - self.scene.stop_at_m[..., None]
-
-
-def _corners(ego: EgoSize) -> list[complex]:
-    """Corners of the box from the rear axle, and the axle itself."""
-    x, y, ahead = ego.length_m / 2, ego.width_m / 2, ego.centre_from_axle_m
-    return [*(complex(ahead + a * x, b * y) for a, b in ((1, 1), (1, -1), (-1, -1), (-1, 1))), 0j]

@@ -80,8 +80,11 @@ class Prepared(NamedTuple):
         agent_xy: complex (B, 1, N, 20, O), agents at each step plus look-ahead, x + i y.
         agent_heading: complex (B, 1, N, 20, 1), cosine + i sine of their heading.
         reach_m: (B, 1, N, 1), farther from a standing ego's rear axle than this they do not matter.
+        ahead_s: (O,), the looks ahead.
         maps: (B, 2, H, W), off_road_m and wrong_way_m.
-        route_start, route_step, route_unit: complex (B, 1, R - 1), segments, and steps over squared length.
+        map_middle, map_scale: (2,), of the maps' x and y: (place - middle) * scale is in [-1, 1].
+        corners: complex (5,), corners of the ego box from the rear axle, and the axle itself.
+        route_start, route_step, route_unit: (2, B, 1, R - 1), segments, and steps over squared length.
         route_length, route_begin: (B, 1, R - 1), of each segment, and of the route before it [m].
         axle_m: (B, 1, 1), where the rear axle is along the route now.
         stop_at_m: (B, 1), where along the route the front bumper must stop; inf = nowhere.
@@ -91,7 +94,11 @@ class Prepared(NamedTuple):
     agent_xy: Tensor
     agent_heading: Tensor
     reach_m: Tensor
+    ahead_s: Tensor
     maps: Tensor
+    map_middle: Tensor
+    map_scale: Tensor
+    corners: Tensor
     route_start: Tensor
     route_step: Tensor
     route_unit: Tensor
@@ -107,13 +114,13 @@ class Prepared(NamedTuple):
 
     def along(self, xy: Tensor) -> tuple[Tensor, Tensor]:
         """Route length before complex points (B, K) and their distance from the route, (B, K) each [m]."""
-        gap = xy[..., None] - self.route_start
-        share = (gap.real * self.route_unit.real + gap.imag * self.route_unit.imag).clamp(0.0, 1.0)
-        square = (gap.real - share * self.route_step.real).square() + (
-            gap.imag - share * self.route_step.imag
-        ).square()
+        gap_x, gap_y = xy.real[..., None] - self.route_start[0], xy.imag[..., None] - self.route_start[1]
+        share = torch.addcmul(gap_x * self.route_unit[0], gap_y, self.route_unit[1]).clamp(0.0, 1.0)
+        gap_x = torch.addcmul(gap_x, share, self.route_step[0], value=-1)
+        gap_y = torch.addcmul(gap_y, share, self.route_step[1], value=-1)
+        square = torch.addcmul(gap_x * gap_x, gap_y, gap_y)
         apart, nearest = square.min(-1, keepdim=True)
-        reached = (self.route_begin + share * self.route_length).gather(-1, nearest)
+        reached = torch.addcmul(self.route_begin, share, self.route_length).gather(-1, nearest)
         return reached[..., 0], (apart[..., 0] + 1e-12).sqrt()
 
 
@@ -143,9 +150,10 @@ def _prepare(scene: FieldScene) -> Prepared:
             agent_size=scene.agent_size[:, there],
             agent_prob=scene.agent_prob[:, there],
         )
-    route = torch.view_as_complex(scene.route)[:, None]
+    route = scene.route.permute(2, 0, 1)[:, :, None]
     step = route.diff(dim=-1)
-    length = step.abs()
+    length = step.square().sum(0).sqrt()
+    grid, new = scene.grid, scene.route.new_tensor
     heading = torch.polar(torch.ones_like(scene.agent_pose[..., 2]), scene.agent_pose[..., 2])
     prepared = Prepared(
         scene=scene,
@@ -153,6 +161,10 @@ def _prepare(scene: FieldScene) -> Prepared:
         agent_heading=heading[:, None, ..., None],
         reach_m=_reach(scene)[:, None, :, None],
         maps=torch.stack([scene.off_road_m, scene.wrong_way_m], 1),
+        ahead_s=new(AHEAD_S),
+        map_middle=new([grid.x_from_m + grid.x_to_m, grid.y_from_m + grid.y_to_m]) / 2,
+        map_scale=2 / new([grid.x_to_m - grid.x_from_m, grid.y_to_m - grid.y_from_m]),
+        corners=torch.complex(*new(_corners(scene.ego)).unbind(1)),
         route_start=route[..., :-1],
         route_step=step,
         route_unit=step / length.square().clamp(min=1e-6),
@@ -161,11 +173,15 @@ def _prepare(scene: FieldScene) -> Prepared:
         axle_m=length[..., :1],
         stop_at_m=length[..., 0],
     )
-    here = torch.zeros_like(route[:, 0, :2])
-    here[:, 1] = prepared.front_m
+    here = torch.complex(new([0.0, prepared.front_m]), new([0.0, 0.0])).expand(len(scene.route), -1)
     along = prepared.along(here)[0]
     stop = torch.where(scene.stop_m >= 0, along[:, 1] + scene.stop_m, torch.inf)
     return prepared._replace(axle_m=along[:, :1, None], stop_at_m=stop[:, None])
+
+
+def _corners(ego: EgoSize) -> list[tuple[float, float]]:
+    x, y, ahead = ego.length_m / 2, ego.width_m / 2, ego.centre_from_axle_m
+    return [*((ahead + a * x, b * y) for a, b in ((1, 1), (1, -1), (-1, -1), (-1, 1))), (0.0, 0.0)]
 
 
 def _reach(scene: FieldScene) -> Tensor:

@@ -1,5 +1,6 @@
 """Terms of the reward field, each with two faces: a differentiable energy and a reward in [0, 1]."""
 
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -47,7 +48,7 @@ class Term(Protocol):
         ...
 
     def reward(self, rollout: Rollout) -> Tensor:
-        """Value in [0, 1], 1 = good; carries no gradient."""
+        """Value in [0, 1], 1 = good; called without gradients."""
         ...
 
 
@@ -80,7 +81,6 @@ class Collision:
         depth = _depth(torch.where(met, ahead, ahead.abs()), left, reach_x, reach_y)
         return (depth * (counts * pairs.prob[..., None])).sum(2).mean(-1)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """1 minus the largest probability of a road user that is met."""
         if rollout.pairs is None:
@@ -104,7 +104,6 @@ class TimeToCollision:
         depth = _depth(pairs.ahead_m[..., 1:], pairs.left_m[..., 1:], pairs.reach_x_m, pairs.reach_y_m)
         return (depth * (counts * pairs.prob[..., None, None])).sum(2).mean((-1, -2))
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """1 minus the largest probability of a road user that would be met."""
         pairs = rollout.pairs
@@ -130,7 +129,6 @@ class DrivableArea:
         """Distance outside, with a margin of 0.2 m; mean over steps, summed over corners."""
         return hinge(rollout.map_m[..., :4] + ROAD_EDGE_M).sum(-1).mean(-1)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """0 if any corner leaves the road at any step."""
         worst = rollout.map_m[..., :4].amax((-1, -2))
@@ -147,7 +145,6 @@ class RightWay:
         share = rollout.speed / (rollout.speed + 5.0)
         return (hinge(rollout.map_m[..., 4] + WRONG_EDGE_M) * share).mean(-1)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """1, 1/2 or 0 as less than 2 m, less than 6 m or more is driven there in 1 s (NAVSIM)."""
         moved = rollout.speed * (motion.FIELD_DT_S * (rollout.map_m[..., 4] > 0))
@@ -164,7 +161,6 @@ class RedLight:
         """Metres of the front bumper past the line, with a margin of 0.5 m, halved; mean over steps."""
         return hinge((rollout.past_line_m + STOP_GAP_M) / 2).mean(-1) * rollout.scene.scene.red[:, None]
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """1 minus the probability of red, if the bumper crosses."""
         if not bool(torch.isfinite(rollout.scene.stop_at_m).any()):
@@ -184,13 +180,11 @@ class Progress:
         reach = torch.minimum(scene.speed_limit_mps, scene.speed_mps + top) * HORIZON_S
         return hinge((reach[:, None] - rollout.route_m[0][..., -1]) / 10)
 
-    @torch.no_grad()
     def gained_m(self, rollout: Rollout) -> Tensor:
         """Progress at the end, at least 0 and at most what the limit allows, (B, P) [m]."""
         most = (rollout.scene.scene.speed_limit_mps * HORIZON_S).clamp(min=0.0)[:, None]
         return torch.minimum(rollout.route_m[0][..., -1].clamp(min=0.0), most)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """Share of rollout.best_m, or 1 where that is below 5 m."""
         best = rollout.best_m[:, None]
@@ -207,7 +201,6 @@ class LaneKeeping:
         """Distance from the route beyond 0.25 m, mean over steps."""
         return hinge(rollout.route_m[1] - LANE_FREE_M).mean(-1)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """Share of steps at which the ego has not been more than 0.5 m off for 2 s."""
         stray = (rollout.route_m[1] > OFF_CENTRE_M).to(rollout.knots.dtype)
@@ -224,7 +217,6 @@ class Comfort:
         """Excess over each bound as a share of it, summed over bounds, mean over steps."""
         return hinge(self._excess(rollout)).sum(2).mean(-1)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """Share of steps within all bounds."""
         return (self._excess(rollout).amax(2) <= 0).to(rollout.knots.dtype).mean(-1)
@@ -238,12 +230,10 @@ class Comfort:
         rate = yaw @ once
         lat = speed * rate
         lat_jerk, yaw_accel = lat @ once[:, past:], rate @ once[:, past:]
-        brake, push = bounds.LON_ACCEL_MPS2
         jerk = (lon_jerk.square() + lat_jerk.square() + 1e-12).sqrt()
-        parts = [lon / push, lon / brake, jerk / bounds.JERK_MPS3]
-        parts += [lat[..., past:].abs() / bounds.LAT_ACCEL_MPS2, lon_jerk.abs() / bounds.LON_JERK_MPS3]
-        parts += [yaw_accel.abs() / bounds.YAW_ACCEL_RADPS2, rate[..., past:].abs() / bounds.YAW_RATE_RADPS]
-        return torch.stack(parts, 2) - 1
+        sizes = torch.stack([lat[..., past:], lon_jerk, yaw_accel, rate[..., past:]], 2).abs()
+        values = torch.cat([torch.stack([lon, lon, jerk], 2), sizes], 2)
+        return values * _per_bound(lon.dtype, lon.device) - 1
 
 
 class SpeedLimit:
@@ -255,7 +245,6 @@ class SpeedLimit:
         """Speed beyond the limit [m/s], mean over steps."""
         return hinge(rollout.speed - rollout.scene.scene.speed_limit_mps[:, None, None]).mean(-1)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """1 up to 0.5 m/s too fast, 0 from 5 m/s; worst step."""
         excess = rollout.speed.amax(-1) - rollout.scene.scene.speed_limit_mps[:, None]
@@ -284,15 +273,14 @@ class CommandConsistency:
         paces = torch.stack([none, slow, slow, steady, steady, gain], -1)
         return _pick(sides, lateral) + _pick(paces, pace)
 
-    @torch.no_grad()
     def reward(self, rollout: Rollout) -> Tensor:
         """1 if `drive.geometry.commands.agree` says that they do, or no command is known."""
         scene = rollout.scene.scene
         if not bool((scene.command >= 0).any()):
             return _none(rollout, 1.0)
         turn, aside, end, now = self._motion(rollout)
+        sides, paces, scale = _command_tables(turn.dtype, turn.device)
         moved = rollout.fine_xy.abs().amax(-1) > MOVED_M
-        scale = turn.new_tensor(MARGINS)[:, None, None]
         turned = torch.where(turn.abs() > scale * TURN_RAD, turn, 0.0).sign()
         slid = torch.where(aside.abs() > scale * LANE_CHANGE_M, aside, 0.0).sign()
         side = torch.where(turned == 0, slid, turned)
@@ -300,8 +288,7 @@ class CommandConsistency:
         change = scale * SPEED_CHANGE_MPS
         slower, stops = end < now - change, end < scale * STOP_MPS
         pace = torch.where(slower | stops, -1.0, (end > now + change).to(turn))
-        wanted = turn.new_tensor(_SIDE)[scene.command[:, :1] + 1]
-        wanted_pace = turn.new_tensor(_PACE)[scene.command[:, 1:] + 1]
+        wanted, wanted_pace = sides[scene.command[:, :1] + 1], paces[scene.command[:, 1:] + 1]
         keeps = (side == wanted) | (stops & (side == 0))
         same = (keeps & (pace == wanted_pace)).any(0)
         return (same | (scene.command < 0).any(1)[:, None]).to(turn)
@@ -313,6 +300,23 @@ class CommandConsistency:
         end = (last.square().sum(-1) + 1e-12).sqrt() / KNOT_S
         now = rollout.scene.scene.speed_mps[:, None]
         return rollout.fine_yaw[..., -1], rollout.knots[..., -1, 1], end, now
+
+
+@cache
+def _per_bound(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """One over each bound (7, 1), in the order of Comfort."""
+    brake, push = bounds.LON_ACCEL_MPS2
+    limits = [push, brake, bounds.JERK_MPS3, bounds.LAT_ACCEL_MPS2, bounds.LON_JERK_MPS3]
+    limits += [bounds.YAW_ACCEL_RADPS2, bounds.YAW_RATE_RADPS]
+    with torch.inference_mode(False):  # made while planning, it must still serve gradients
+        return 1 / torch.tensor(limits, dtype=dtype, device=device)[:, None]
+
+
+@cache
+def _command_tables(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    with torch.inference_mode(False):
+        sides, paces, margins = (torch.tensor(v, dtype=dtype, device=device) for v in (_SIDE, _PACE, MARGINS))
+        return sides, paces, margins[:, None, None]
 
 
 def _none(rollout: Rollout, value: float) -> Tensor:

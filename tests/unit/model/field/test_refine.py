@@ -50,7 +50,7 @@ def test_drifting_off_the_road_is_corrected_sideways() -> None:
 
 
 @given(st.integers(0, 10_000), st.floats(12, 40), st.floats(-3, 3), st.floats(0, 6), st.floats(-2, 2))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_refinement_never_harms(seed: int, x: float, y: float, speed: float, yaw: float) -> None:
     scene = scenes.prepared(*[scenes.with_car(x, y, speed, yaw)] * 3)
     knots = scenes.wild(seed, 3)[0]
@@ -126,11 +126,11 @@ def test_it_works_while_planning_and_twice_the_same() -> None:
 
 
 def test_more_steps_keep_more_of_the_plan() -> None:
-    scene = scenes.prepared(scenes.with_car(33.0))
-    totals = [
-        float(refined(scenes.straight(10.0)[0], scene, RefineOptions(steps=n)).score.total) for n in (1, 3)
-    ]
-    assert totals[1] > totals[0]
+    scene = scenes.prepared(*(scenes.with_car(x) for x in (25.0, 28.0, 31.0, 33.0, 37.0)))
+    knots = scenes.straight(10.0)[0].expand(5, -1, -1)
+    one, three = (refined(knots, scene, RefineOptions(steps=n)).score.total for n in (1, 3))
+    assert bool((three >= one).all())
+    assert bool((three > one).any())
 
 
 def test_braking_stays_within_what_a_car_can_do() -> None:

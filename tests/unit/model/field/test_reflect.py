@@ -60,7 +60,7 @@ def test_a_command_that_is_not_followed_asks_for_other_noise() -> None:
 
 
 @given(st.integers(0, 10_000), st.floats(8, 35), st.floats(-3, 3))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_the_best_so_far_is_kept_within_three_rounds(seed: int, x: float, y: float) -> None:
     scene = scenes.prepared(scenes.with_car(x, y), scenes.with_red_light(x))
     before = start(scenes.wild(seed, 2)[0], scene)
