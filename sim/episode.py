@@ -1,6 +1,8 @@
 """Drive one route: tick, plan, control, watch, record."""
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,6 +75,7 @@ class DriveReport:
     plan_ms: tuple[float, ...] = ()
     log: DriveLog | None = None
     scenarios: tuple[Staged, ...] = ()
+    flags: Mapping[str, int] = field(default_factory=dict)  # of the plans, how often
 
 
 @dataclass
@@ -96,6 +99,7 @@ class _Drive:
     stuck_s: float = 0.0
     latencies_ms: list[float] = field(default_factory=list)
     marks: list[Event] = field(default_factory=list)
+    flags: Counter[str] = field(default_factory=Counter)
 
 
 def drive_route(
@@ -169,6 +173,7 @@ def _report(
         plan_ms=tuple(drive.latencies_ms),
         log=log,
         scenarios=staging.report() if staging else (),
+        flags=dict(drive.flags),
     )
 
 
@@ -230,6 +235,7 @@ def _ask(drive: _Drive, scene: Situation, hint: RouteHint, image: U8 | None) -> 
     plan = drive.policy.plan([asked], drive.session.spec.seed * 100_003 + drive.plans)[0]
     drive.latencies_ms.append(1e3 * (time.perf_counter() - start))
     drive.split_brain += "split_brain" in plan.flags
+    drive.flags.update(plan.flags)
     return plan
 
 

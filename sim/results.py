@@ -64,6 +64,7 @@ def record_of(report: DriveReport, index: int) -> dict[str, Any]:
         "duration_system": round(report.wall_s, 3),
         "plans": report.plans,
         "split_brain": report.split_brain,
+        "flags": dict(report.flags),
         "unusable_plans": report.unusable_plans,
         "late_images": report.late_images,
         "plan_ms": _percentiles(report.plan_ms),

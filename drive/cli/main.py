@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("drive.cli.score", "driving score, success and abilities of a leaderboard results file"),
     "serve-sim": ("drive.cli.serve_sim", "start the light CARLA-compatible server and wait"),
     "train": ("drive.cli.train", "train a planner from drive logs"),
+    "vla": ("drive.cli.vla", "train a vision-language model to command the planner, or ask one"),
     "bench": ("drive.cli.bench", "score a planner open loop; statistics of closed-loop results files"),
     "compare": ("drive.cli.compare", "two saved benchmark results, paired case by case"),
     "eval": ("drive.cli.eval", "train planners and baselines alike, drive with them, compare"),

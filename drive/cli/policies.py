@@ -10,6 +10,7 @@ from drive.contracts import Policy, UserError
 PolicyFactory = Callable[[], Policy]
 EXPERT: Literal["expert"] = "expert"
 REGISTERED = "models:/"
+VLA, AND = "vla:", "+"
 
 
 def model_folder(spec: str) -> Path:
@@ -37,7 +38,8 @@ def policy_factory(spec: str) -> PolicyFactory:
     """Picklable recipe of a policy for worker processes; a model has been checked.
 
     Args:
-        spec: "base" (the shipped model), a model folder, "models:/NAME@ALIAS", or a floor's name.
+        spec: "base" (the shipped model), a model folder, "models:/NAME@ALIAS", a floor's name, or
+            "vla:PLANNER+FOLDER": a planner under the commands of a VLA.
 
     Raises:
         UserError: nothing by that name, or the expert.
@@ -50,6 +52,8 @@ def policy_factory(spec: str) -> PolicyFactory:
         raise UserError(f"policy {spec!r}: needs the true scene, which only `drive sim` has")
     if spec in FLOORS:
         return FLOORS[spec]
+    if spec.startswith(VLA):
+        return _under_vla(spec)
     if spec != BASE and not spec.startswith(REGISTERED) and not Path(spec).exists():
         known = (*FLOORS, BASE, EXPERT)
         near = get_close_matches(spec, known, 1)
@@ -57,6 +61,19 @@ def policy_factory(spec: str) -> PolicyFactory:
         tail = f"did you mean {near[0]!r}?" if near else listed
         raise UserError(f"policy {spec!r}: no such policy or folder; {tail}")
     return model_factory(model_folder(spec))
+
+
+def _under_vla(spec: str) -> PolicyFactory:
+    from drive.model.vla import vla_factory
+    from drive.model.vla.folder import check_vla
+
+    planner, plus, vla = spec.removeprefix(VLA).partition(AND)
+    if not plus or not planner or not vla:
+        raise UserError(
+            f"policy {spec!r}: write {VLA}PLANNER{AND}FOLDER, e.g. {VLA}base{AND}runs/vla/tiny/model"
+        )
+    check_vla(Path(vla))
+    return vla_factory(model_folder(planner), vla)
 
 
 def driver(spec: str) -> "PolicyFactory | Literal['expert']":

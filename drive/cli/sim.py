@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy",
         default="expert",
         help="expert, constant_velocity, go_straight, base (the shipped model), a model folder, "
-        "or models:/nightdrive@champion (default: %(default)s)",
+        "models:/nightdrive@champion, or vla:PLANNER+FOLDER (default: %(default)s)",
     )
     parser.add_argument(
         "--repetitions", type=int, default=1, metavar="N", help="drive every route N times (default: 1)"
@@ -313,6 +313,8 @@ def _safe(text: str) -> str:
 
 def _policy_name(spec: str, policy: "PolicyFactory | Literal['expert']") -> str:
     """Name in results and logs; a model's id is part of it, so that other weights never resume a run."""
+    if (run_name := getattr(policy, "run_name", None)) is not None:
+        return _safe(run_name)
     folder = getattr(policy, "folder", None)
     if folder is None:
         return _safe(spec)

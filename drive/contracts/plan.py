@@ -41,8 +41,10 @@ class Plan:
         command: The driving command the planner emitted, None for planners that emit none.
         critique: Reward term -> value in [0, 1] on the scene the planner predicts; may be empty.
         flags: Any of "split_brain" (command and trajectory disagree), "fallback" (output was not usable and
-            was replaced by a safe brake), "refined" (changed after selection for a better critique).
+            was replaced by a safe brake), "refined" (changed after selection for a better critique),
+            "own_command" (the VLA's command was missing or too old, the planner used its own).
         latency_ms: Stage -> milliseconds.
+        command_age_s: How long ago what the command was made of was seen; 0 for the planner's own command.
     """
 
     best: Trajectory
@@ -52,6 +54,7 @@ class Plan:
     critique: Mapping[str, float] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
+    command_age_s: float = 0.0
 
     def __post_init__(self) -> None:
         expect("proposals_ego", self.proposals_ego, (None, None, 3), np.float32)

@@ -60,7 +60,7 @@ class PlannerPolicy:
             observations: What is seen.
             seed: Of the noise.
             told: int64 (B, 2), commands to plan under instead of those that the planner would emit; for
-                planners with a command.
+                planners with a command. In rows of NO_COMMAND the planner emits its own.
 
         Raises:
             UserError: an observation lacks the camera this model was trained on.
@@ -72,7 +72,10 @@ class PlannerPolicy:
             inputs = inputs_from(observations, self.network)
             seen = time.perf_counter()
             scene = self.network.encode(inputs)
-            command = self.network.emit(scene) if told is None else torch.from_numpy(told)
+            command = self.network.emit(scene)
+            if told is not None:
+                given = torch.from_numpy(told)
+                command = torch.where((given >= 0).all(1, keepdim=True), given, command)
             confidence = _probability(scene.lateral, command[:, 0]) * _probability(
                 scene.longitudinal, command[:, 1]
             )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -26,6 +26,7 @@ from drive.train.config import LoopConfig
 from drive.train.losslog import LossLog
 
 INTERRUPTED = 75
+Accelerator = Literal["cpu", "gpu"]
 _EMA_WARMUP = 10
 
 
@@ -79,16 +80,24 @@ class Learner(pl.LightningModule, ABC):
             optimizer.load_state_dict(_unflatten(self.moments, optimizer))
         return optimizer
 
+    def trained(self) -> dict[str, Tensor]:
+        """What training changes: kept by checkpoints, and averaged. The whole network unless overridden."""
+        return self.network.state_dict()
+
+    def load_trained(self, tensors: dict[str, Tensor]) -> None:
+        """Put back what `trained` gave."""
+        self.network.load_state_dict(tensors)
+
     def state_tensors(self) -> dict[str, Tensor]:
         """Everything a resumed run needs, by name."""
-        state = {f"network/{name}": value for name, value in self.network.state_dict().items()}
+        state = {f"network/{name}": value for name, value in self.trained().items()}
         state |= {f"average/{name}": value for name, value in self.average.items()}
         return state | _flatten(self.optimizers(use_pl_optimizer=False))  # type: ignore[arg-type]
 
     def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
         """Continue after `step` steps."""
         self.first_step = step
-        self.network.load_state_dict(_below("network/", tensors))
+        self.load_trained(_below("network/", tensors))
         self.average = _below("average/", tensors)
         self.moments = _below("optimizer/", tensors)
 
@@ -97,16 +106,17 @@ class Learner(pl.LightningModule, ABC):
         if not self.loop.ema_decay:
             return
         decay = min(self.loop.ema_decay, (1 + self.step) / (_EMA_WARMUP + self.step))
-        for name, value in self.network.state_dict().items():
+        for name, value in self.trained().items():
             if name in self.average and value.is_floating_point():
-                self.average[name].lerp_(value.detach(), 1 - decay)
+                kept = self.average[name]
+                kept.lerp_(value.detach().to(kept.device), 1 - decay)
             else:
                 self.average[name] = value.detach().clone()
 
     def finish(self) -> None:
         """Put the averaged weights into the network."""
         if self.average:
-            self.network.load_state_dict(self.average)
+            self.load_trained(self.average)
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -183,7 +193,14 @@ class _Keeper(pl.Callback):
             trainer.should_stop = True
 
 
-def fit(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, label: str) -> None:
+def fit(
+    learner: Learner,
+    batches: Batches,
+    out_dir: Path,
+    fingerprint: str,
+    label: str,
+    accelerator: Accelerator = "cpu",
+) -> None:
     """Train up to `loop.max_steps`, continuing from the newest checkpoint in `out_dir` if there is one.
 
     Interrupted and continued runs end with the weights of an uninterrupted one (same machine and threads).
@@ -194,6 +211,7 @@ def fit(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, lab
         out_dir: Folder of the run.
         fingerprint: Hash of config and data; a checkpoint with another one is refused.
         label: Word shown in front of the progress bar.
+        accelerator: Lightning's name of the device; exact resume is promised for the CPU only.
 
     Raises:
         UserError: zero steps asked for, a loss that is not finite, or a foreign checkpoint.
@@ -207,11 +225,13 @@ def fit(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, lab
     if saved is not None:
         learner.restore(*saved)
     if learner.first_step < loop.max_steps:
-        _run(learner, batches, out_dir, fingerprint, label)
+        _run(learner, batches, out_dir, fingerprint, label, accelerator)
     learner.finish()
 
 
-def _run(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, label: str) -> None:
+def _run(
+    learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, label: str, accelerator: Accelerator
+) -> None:
     loop = learner.loop
     steps = _Steps(batches, learner.first_step, loop.max_steps)
     loader: DataLoader[Batch] = DataLoader(steps, batch_size=None)
@@ -219,14 +239,14 @@ def _run(learner: Learner, batches: Batches, out_dir: Path, fingerprint: str, la
         bar.advance(learner.first_step)
         keeper = _Keeper(out_dir, fingerprint, bar)
         with _quiet(), _signals_restored():
-            _trainer(loop, keeper, out_dir).fit(learner, loader)
+            _trainer(loop, keeper, out_dir, accelerator).fit(learner, loader)
     if keeper.stop_asked and learner.step < loop.max_steps:
         raise Interrupted
 
 
-def _trainer(loop: LoopConfig, keeper: _Keeper, out_dir: Path) -> pl.Trainer:
+def _trainer(loop: LoopConfig, keeper: _Keeper, out_dir: Path, accelerator: Accelerator) -> pl.Trainer:
     return pl.Trainer(
-        accelerator="cpu",
+        accelerator=accelerator,
         devices=1,
         max_epochs=1,
         callbacks=[keeper],

@@ -34,6 +34,7 @@ from drive.cli import (
     sim,
     train,
     view,
+    vla,
 )
 from drive.cli.main import COMMANDS, main
 from drive.logs import Fault
@@ -45,7 +46,8 @@ from drive.score.bootstrap import Interval
 from drive.score.closedloop import SuiteScore
 from drive.score.openloop import HorizonValues
 from drive.train import evaluate as validation
-from drive.train import finetuning, training
+from drive.train import finetuning, training, vla_evaluate
+from drive.train import vla as vla_training
 from sim import results
 from sim.route_files import Finding
 
@@ -63,6 +65,10 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     "ingest": (ingest.payload, SceneReport),
     "check": (check.payload, LogCheck, Fault),
     "train": (train.payload, training.train, validation._measure),
+    "vla": (
+        vla.payload, vla._ask, vla.asked, vla_training.train_vla, vla_evaluate.evaluate_vla,
+        vla_evaluate._reasonings,
+    ),
     "bench": (
         bench_nuscenes.payload, PolicyRow, SampleColumns, HorizonValues, SampleSet, Coverage, GroupRow,
         bench_results.payload, RouteRow, SuiteScore, AbilityRow, Smoothness, Interval,
