@@ -2,16 +2,20 @@
 
 import argparse
 
-from drive.cli import bench_nuscenes, bench_results
+from drive.cli import bench_nuscenes, bench_pdm, bench_results
 from drive.cli.bench_save import check_out
 from drive.contracts import UserError
 
-KINDS = {"nuscenes": bench_nuscenes, "results": bench_results}
+KINDS = {"nuscenes": bench_nuscenes, "results": bench_results, "pdm": bench_pdm}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive bench`; each says which kind of benchmark it belongs to."""
-    parser.add_argument("what", choices=tuple(KINDS), help="nuscenes: open loop; results: closed-loop files")
+    parser.add_argument(
+        "what",
+        choices=tuple(KINDS),
+        help="nuscenes: open loop; results: closed-loop files; pdm: simulated plans",
+    )
     parser.add_argument("files", nargs="*", metavar="FILE", help="results: the run's results files")
     parser.add_argument(
         "--allow-partial", action="store_true", help="a result that covers a part only is exit code 0, not 3"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from data_engine import evaluate, gate, planner_questions, planner_summary, sources, steps, summary
-from drive.bench import closed_loop
+from drive.bench import closed_loop, pdm_run
 from drive.bench.cases import SampleSet
 from drive.bench.closed_loop import RouteRow
 from drive.bench.compare import Difference, WorsePart
@@ -20,6 +20,7 @@ from drive.bench.predictions import Coverage
 from drive.bench.report import GroupRow, PolicyRow, SampleColumns
 from drive.cli import (
     bench_nuscenes,
+    bench_pdm,
     bench_results,
     check,
     compare,
@@ -71,7 +72,8 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
     ),
     "bench": (
         bench_nuscenes.payload, PolicyRow, SampleColumns, HorizonValues, SampleSet, Coverage, GroupRow,
-        bench_results.payload, RouteRow, SuiteScore, AbilityRow, Smoothness, Interval,
+        bench_pdm.payload, pdm_run._case, bench_results.payload, RouteRow, SuiteScore, AbilityRow, Smoothness,
+        Interval,
     ),
     "compare": (compare.payload, Difference, WorsePart, Interval),
     "eval": (
@@ -88,7 +90,8 @@ BY_COMPREHENSION = {  # keys that no literal in the source spells out
     "nightly": {"version", "id", "champion", "candidate"},
     "bench": {"1s", "2s", "3s", "at_1s", "up_to_1s", "stp3", "vad", "uniad", "_all"}
     | set(closed_loop.SCORES)
-    | {"success_rate"},
+    | {"success_rate", "excused_nc"}
+    | set(pdm_run.TERMS),
     "eval": {
         "collisions_per_100",
         "off_road_per_100",

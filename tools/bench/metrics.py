@@ -105,6 +105,68 @@ def reward_terms_case() -> Callable[[], object]:
     return lambda: reward_terms(proposals, scene)
 
 
+def open_loop_case() -> Callable[[], object]:
+    """L2 and exact-box collisions of 6,019 samples, 6 steps, 40 road users each: as many as nuScenes val."""
+    from drive.bench.batch import CaseBatch, box_hits
+    from drive.score.openloop import by_horizon, displacement
+
+    random, count, users = np.random.default_rng(0), 6019, 40
+    truth = random.normal(0, 1, (count, 6, 3)).cumsum(1) + np.array([4.0, 0.0, 0.0])
+    agents = np.repeat(random.uniform(-40, 40, (count * users, 1, 3)), 6, 1)
+    batch = CaseBatch(
+        truth_ego=truth,
+        known=np.ones((count, 6), bool),
+        agents_ego=agents,
+        size_m=np.tile([4.5, 1.9], (count * users, 1)),
+        kind=np.zeros(count * users, np.int32),
+        valid=np.ones((count * users, 6), bool),
+        case=np.repeat(np.arange(count), users),
+        rows=np.stack([np.arange(count), np.arange(count) + 1], -1) * users,
+        lidar_ahead_m=np.full(count, 0.94),
+    )
+    planned = truth + random.normal(0, 0.5, truth.shape)
+
+    def score() -> object:
+        l2 = by_horizon(displacement(planned[..., :2], truth[..., :2]), batch.known)
+        return l2, by_horizon(box_hits(batch, planned).astype(np.float64), batch.known)
+
+    return score
+
+
+def pdm_case(count: int, scenes: int = 1) -> Callable[[], object]:
+    """PDM scores, simulation included, of `count` proposals in each scene: 20 road users on 20 lanes."""
+    from drive.bench.pdm import epdms, score_scenes
+    from drive.bench.pdm_scene import PdmScene, areas_of
+    from drive.contracts import RoadPatch
+
+    random = np.random.default_rng(0)
+    line = np.linspace([-50.0, 0.0], [100.0, 0.0], 40)
+    lanes = np.stack([line[:: 1 if i < 10 else -1] + np.array([0.0, 3.5 * (i - 12)]) for i in range(20)])
+    road = RoadPatch(lanes, np.full(20, 3.5, np.float32), np.zeros(20, bool), np.zeros((0, 2, 2)))
+    agents = np.concatenate([random.uniform(-40, 40, (20, 1, 2)), random.uniform(-3, 3, (20, 1, 1))], -1)
+    scene = PdmScene(
+        case_id="synthetic",
+        speed_mps=8.0,
+        accel_mps2=0.0,
+        yaw_rate_radps=0.0,
+        ego_size=EGO_MKZ,
+        wheelbase_m=2.86,
+        agent_pose=np.repeat(agents, STEPS, 1),
+        agent_size_m=np.tile([4.5, 1.9], (20, 1)),
+        agent_valid=np.ones((20, STEPS), bool),
+        static=np.zeros(20, bool),
+        areas=areas_of(road, np.zeros(3), line),
+        route=line,
+        red_line=np.zeros((0, 2, 2)),
+        red_steps=0,
+        speed_limit_mps=13.9,
+        human=None,
+    )
+    speed = random.uniform(0, 12, (count, 1)) * np.arange(1, STEPS + 1) * DT_S
+    proposals = np.stack([speed, random.normal(0, 0.3, (count, 1)) * speed / 10, 0 * speed], -1)
+    return lambda: [epdms(terms) for terms in score_scenes([scene] * scenes, [proposals] * scenes)]
+
+
 def bootstrap_case() -> Callable[[], object]:
     """Paired bootstrap of 60 routes, 10,000 resamples."""
     from drive.score.bootstrap import paired_bootstrap
@@ -131,6 +193,10 @@ def help_case() -> Callable[[], object]:
 
 CASES: dict[str, Callable[[], Callable[[], object]]] = {
     "reward_terms": reward_terms_case,
+    "open_loop_val": open_loop_case,
+    "pdm_20": lambda: pdm_case(20),
+    "pdm_200": lambda: pdm_case(200),
+    "pdm_20_in_10_scenes": lambda: pdm_case(20, 10),
     "paired_bootstrap": bootstrap_case,
     "agree": classify_case,
     "help": help_case,
