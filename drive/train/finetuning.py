@@ -55,6 +55,7 @@ class AdapterLearner(PlannerLearner):
         terms = imitation_loss(self.network, scene, done, batch, self.weights)
         for name in ("perception", "ground"):  # their layers are frozen
             terms.pop(name, None)
+        terms |= self.dreams(scene, batch, generator)
         terms["distill"] = self.distill * _distance(old_scene, old, scene, done, batch["replay"])
         return terms
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from drive.model.network import Inputs, PlannerNetwork, Scene, Seen
 from drive.train.config import LoopConfig
+from drive.train.dreaming import dream_loss
 from drive.train.fit import Learner
 from drive.train.losses import hide_commands, imitation_loss, inputs_of, noise_and_denoise
 from drive.train.weights import LossWeights
@@ -26,7 +27,14 @@ class PlannerLearner(Learner):
         scene = encode(self.network, inputs_of(batch), self.loop.precision)
         command = hide_commands(batch["command"], self.network.config.command_drop, generator)
         done = noise_and_denoise(self.network, scene, command, generator)
-        return imitation_loss(self.network, scene, done, batch, self.weights)
+        terms = imitation_loss(self.network, scene, done, batch, self.weights)
+        return terms | self.dreams(scene, batch, generator)
+
+    def dreams(self, scene: Scene, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """Terms of drive.train.dreaming; nothing is drawn nor computed where their weights are 0."""
+        if not (self.weights.dream or self.weights.dream_unsafe):
+            return {}
+        return dream_loss(self.network, scene, batch, self.weights, generator)
 
 
 def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:

@@ -17,6 +17,10 @@ class LossWeights:
         perception: Light, stop distance and lead gap.
         near_lead: Factor on the gap to leads nearer than 45 m: they are rare, the median answer is "none".
         ground: Cross entropy of what is on the ground: road, oncoming lanes, road users now and later.
+        dream: The same of a trajectory for another feasible command, with a kinematic roll-out as label
+            (drive.train.dreaming); 0 = nobody dreams.
+        dream_unsafe: Under a command that nothing safe carries out: scores and the expert's own anchor.
+        dream_share: Share of each batch that dreams.
     """
 
     intent: float = 1.0
@@ -28,3 +32,6 @@ class LossWeights:
     perception: float = 0.2
     near_lead: float = 1.0
     ground: float = 1.0
+    dream: float = 0.0
+    dream_unsafe: float = 0.0
+    dream_share: float = 1 / 6
