@@ -69,7 +69,7 @@ def ask(policy: PlannerPolicy, situation: Situation, seed: int = 0) -> Sums:
       hold for what is driven, and does the plan carry the flag split_brain? also per lateral word.
     * ade_m/N, best_ade_m/N, reward/N: distance to the label of the chosen and the nearest of N proposals (the
       intended one first, then anchors in an order drawn by the situation's time), and the reward of the
-      chosen one, whose progress is relative to the furthest safe roll-out.
+      chosen one, not refined, whose progress is relative to the furthest safe roll-out.
     * modes: where the map branches and 3 kinds of command are feasible, do the safe proposals carry out at
       least 3 distinct ones? covered: share of these kinds that a safe proposal carries out.
     """
