@@ -49,6 +49,34 @@ class LoopConfig:
 
 
 @dataclass(frozen=True)
+class HardwareConfig:
+    """What a training runs on. It is no part of a run's identity: a stopped run may go on on another machine.
+
+    Attributes:
+        accelerator: "gpu" = CUDA.
+        devices: GPUs per machine, or processes on the CPU; each takes its share of every batch.
+        nodes: Machines.
+        strategy: With several devices: "ddp" keeps the whole model on each, "fsdp" a part of every weight,
+            gradient and moment.
+        gradient_checkpointing: Less memory for more time.
+        compile: torch.compile of the network's blocks; "aot_eager" makes nothing faster, it checks that they
+            can be compiled.
+    """
+
+    accelerator: Literal["cpu", "gpu"] = "cpu"
+    devices: Annotated[int, Bounds(1, 1024)] = 1
+    nodes: Annotated[int, Bounds(1, 1024)] = 1
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    gradient_checkpointing: bool = False
+    compile: Literal["off", "inductor", "aot_eager"] = "off"
+
+    @property
+    def ranks(self) -> int:
+        """Processes that train together."""
+        return self.devices * self.nodes
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """Training from scratch or from a given model.
 
@@ -63,6 +91,7 @@ class TrainConfig:
         loop: Optimisation.
         augment: Disturbance of inputs.
         loss: Weights of the loss terms.
+        hardware: What it runs on.
     """
 
     data: tuple[Path, ...] = ()
@@ -75,6 +104,7 @@ class TrainConfig:
     loop: LoopConfig = field(default_factory=LoopConfig)
     augment: Strengths = field(default_factory=AugmentConfig)
     loss: Weights = field(default_factory=LossWeights)
+    hardware: HardwareConfig = field(default_factory=HardwareConfig)
 
 
 @dataclass(frozen=True)

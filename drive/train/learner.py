@@ -1,5 +1,6 @@
 """The planner's training job: imitation of the expert, with the command told or hidden."""
 
+from contextlib import nullcontext
 from functools import cache
 
 import torch
@@ -44,8 +45,9 @@ def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:
 
 def see(network: PlannerNetwork, inputs: Inputs, precision: str) -> Seen:
     """Image features in float32, computed in bfloat16 if `precision` is or comes to "bf16"."""
-    low = precision == "bf16" or (precision == "auto" and _has_amx())
-    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+    kind = inputs.image.device.type
+    low = precision == "bf16" or (precision == "auto" and (kind != "cpu" or _has_amx()))
+    with torch.autocast(kind, torch.bfloat16) if low else nullcontext():
         seen = network.see(inputs.image)
     return Seen(*(part.float() for part in seen))
 

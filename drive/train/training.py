@@ -19,6 +19,7 @@ from drive.model.network import PlannerNetwork
 from drive.train.config import TrainConfig
 from drive.train.evaluate import evaluate_samples
 from drive.train.fit import fit
+from drive.train.hardware import check_hardware, end_others, first, in_turn
 from drive.train.learner import PlannerLearner
 
 MODEL = "model"
@@ -42,18 +43,24 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
         raise UserError("data: no log root given; use `drive train --data LOGROOT`")
     if config.loop.max_steps < 1:
         raise UserError("loop.max_steps: 0 training steps asked for; give at least 1")
+    check_hardware(config.hardware, config.loop.batch_size)
+    if config.hardware.accelerator == "gpu" and (config.loss.dream or config.loss.dream_unsafe):
+        raise UserError("loss.dream: dreams are judged on the CPU only; set it to 0, or accelerator=cpu")
     torch.set_num_threads(config.loop.threads)
-    drives = find_drives(config.data, config.exclude_towns)
-    bundle = load_bundle(drives, config.model.camera, config.cache or out_dir / "cache")
+    cache = config.cache or out_dir / "cache"
+    with in_turn(cache):
+        bundle = load_bundle(find_drives(config.data, config.exclude_towns), config.model.camera, cache)
     rows, held = split_rows(bundle, config.validation_share, config.loop.seed)
     rows = thin_standing(bundle.samples, rows, config.standing_share, config.loop.seed)
-    dump_config(config, out_dir / "config.yaml")
+    if first():
+        dump_config(config, out_dir / "config.yaml")
     network, parent = _start(config, bundle, rows)
     learner = PlannerLearner(network, config.loop, config.loss)
     batches = Batches(
         bundle.samples, rows, config.loop.batch_size, config.loop.seed, config.model.camera, config.augment
     )
-    fit(learner, batches, out_dir, _fingerprint(config, bundle, parent), "train")
+    fit(learner, batches, out_dir, _fingerprint(config, bundle, parent), "train", config.hardware)
+    end_others()
     provenance = {
         "kind": "train",
         "steps": config.loop.max_steps,

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from drive.config import config_sha, dump_config
 from drive.contracts import I64, UserError
@@ -18,6 +17,7 @@ from drive.model.vla.folder import load_vla, save_vla
 from drive.model.vla.network import VlaNetwork
 from drive.model.vla.speaker import Speaker
 from drive.train.fit import fit
+from drive.train.hardware import check_hardware, end_others, first, in_turn
 from drive.train.vla_config import LoraConfig, VlaTrainConfig
 from drive.train.vla_evaluate import evaluate_vla
 from drive.train.vla_learner import VlaLearner
@@ -47,28 +47,27 @@ def train_vla(config: VlaTrainConfig, out_dir: Path) -> Path:
     """
     if not config.data:
         raise UserError("data: no log root given; use `drive vla train --data LOGROOT`")
-    if config.accelerator == "gpu" and not torch.cuda.is_available():
-        raise UserError("accelerator: no GPU here that this PyTorch can use; set accelerator=cpu")
+    check_hardware(config.hardware, config.loop.batch_size)
     speaker, parent = _start(config)
     config = replace(config, vla=speaker.config)
     if len(config.vla.cameras) > 1:
         raise UserError(f"vla.cameras: training reads one camera, {len(config.vla.cameras)} are given")
-    bundle = load_bundle(
-        find_drives(config.data, config.exclude_towns),
-        config.vla.cameras[0],
-        config.cache or out_dir / "cache",
-    )
+    cache = config.cache or out_dir / "cache"
+    with in_turn(cache):
+        bundle = load_bundle(find_drives(config.data, config.exclude_towns), config.vla.cameras[0], cache)
     rows, held = split_rows(bundle, config.validation_share, config.loop.seed)
     rows = thin_standing(bundle.samples, rows, config.standing_share, config.loop.seed)
-    dump_config(config, out_dir / "config.yaml")
+    if first():
+        dump_config(config, out_dir / "config.yaml")
     base = weights_sha(speaker.network)
-    lora = _attach(speaker.network, config)
+    lora = attach(speaker.network, config)
     trained = sum(value.numel() for value in speaker.network.parameters() if value.requires_grad)
     loop = config.loop
     batches = Batches(bundle.samples, rows, loop.batch_size, loop.seed, config.vla.cameras[0], config.augment)
     learner = VlaLearner(speaker, loop, config.loss)
     speaker.network.train()
-    fit(learner, batches, out_dir, _fingerprint(config, bundle.key, base), "train vla", config.accelerator)
+    fit(learner, batches, out_dir, _fingerprint(config, bundle.key, base), "train vla", config.hardware)
+    end_others()
     if lora is not None:
         _save_adapter(out_dir / ADAPTER, speaker.network, base, config.lora)
         speaker.network.vlm = lora.merge_and_unload(safe_merge=True)
@@ -98,12 +97,14 @@ def _start(config: VlaTrainConfig) -> tuple[Speaker, str | None]:
     return speaker, meta.vla_id
 
 
-def _attach(network: VlaNetwork, config: VlaTrainConfig) -> "LoraModel | None":
-    """Put fresh adapters on the vision-language model, in place; only they and the heads stay trainable."""
-    if config.gradient_checkpointing:
-        _checkpoint_gradients(network)
+def attach(network: VlaNetwork, config: VlaTrainConfig) -> "LoraModel | None":
+    """Put fresh adapters on the vision-language model, in place; only they and the heads stay trainable.
+
+    What is trained is float32 whatever the model is: steps of AdamW are lost in the rounding of bfloat16.
+    """
     lora = config.lora
     if not lora.rank:
+        network.float()
         return None
     from peft import LoraConfig as PeftConfig
     from peft import LoraModel
@@ -117,6 +118,8 @@ def _attach(network: VlaNetwork, config: VlaTrainConfig) -> "LoraModel | None":
         raise UserError(f"lora.targets: {' '.join(str(error).split())[:120]}; name other layers") from None
     for name, value in network.named_parameters():
         value.requires_grad_("lora_" in name or name.startswith("heads."))
+        if value.requires_grad:
+            value.data = value.data.float()
     return model
 
 
@@ -129,12 +132,6 @@ def _save_adapter(folder: Path, network: VlaNetwork, base: str, lora: LoraConfig
         save_file(tensors, str(temp / "adapter.safetensors"))
         about = {"base_sha256": base, "rank": lora.rank, "alpha": lora.alpha, "targets": lora.targets}
         write_json(temp / "adapter.json", about)
-
-
-def _checkpoint_gradients(network: VlaNetwork) -> None:
-    model: Any = network.vlm
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    enable({"use_reentrant": False})
 
 
 def _spread(rows: I64, most: int) -> I64:

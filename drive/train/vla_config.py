@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from drive.config import AtLeastOne, Bounds, Count, NotNegative, Share
 from drive.data.augment import AugmentConfig
 from drive.model.vla.config import VlaConfig
-from drive.train.config import HELD_OUT_TOWNS, LoopConfig, Strengths
+from drive.train.config import HELD_OUT_TOWNS, HardwareConfig, LoopConfig, Strengths
 
 LANGUAGE_LAYERS = r".*(text_model|language_model)\..*(q|k|v|o|gate|up|down)_proj"
 
@@ -66,8 +66,7 @@ class VlaTrainConfig:
         loop: Optimisation; precision "bf16" is automatic mixed precision here.
         loss: Weights of the loss terms.
         augment: Disturbance of inputs.
-        accelerator: "gpu" trains on the first GPU.
-        gradient_checkpointing: Less memory for more time.
+        hardware: What it runs on.
     """
 
     data: tuple[Path, ...] = ()
@@ -86,5 +85,4 @@ class VlaTrainConfig:
     )
     loss: VlaLoss = field(default_factory=VlaLoss)
     augment: Strengths = field(default_factory=AugmentConfig)
-    accelerator: Literal["cpu", "gpu"] = "cpu"
-    gradient_checkpointing: bool = False
+    hardware: HardwareConfig = field(default_factory=HardwareConfig)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from drive.contracts import Turn
@@ -27,6 +27,19 @@ class VlaLearner(Learner):
         super().__init__(speaker.network, loop)
         self.speaker, self.loss = speaker, loss
         self.letters = torch.tensor(speaker.letters)
+
+    def blocks(self) -> list[nn.Module]:
+        """The layers of the vision-language model."""
+        network: Any = self.network
+        lists = [part for part in network.vlm.modules() if isinstance(part, nn.ModuleList)]
+        return [layer for part in lists for layer in part]
+
+    def save_memory(self) -> None:
+        """Switch gradient checkpointing on, which transformers has of its own."""
+        network: Any = self.network
+        model = network.vlm
+        enable = getattr(model, "activation_checkpointing_enable", None)
+        (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
 
     def trained(self) -> dict[str, Tensor]:
         """Trainable parameters; shared ones once."""

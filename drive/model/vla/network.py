@@ -80,5 +80,5 @@ class VlaNetwork(nn.Module):
 
     def drafts(self, hidden: Tensor) -> Tensor:
         """Hidden at the end of a prompt (B, width) -> logits of the letters after the next (B, DRAFTS, V)."""
-        ahead = torch.stack([hidden + nn.functional.silu(head(hidden)) for head in self.heads], 1)
-        return self.words(ahead)
+        ahead = [nn.functional.silu(head(hidden.to(head.weight.dtype))) for head in self.heads]
+        return self.words(torch.stack([hidden + step.to(hidden.dtype) for step in ahead], 1))

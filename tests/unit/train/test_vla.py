@@ -69,7 +69,7 @@ def test_what_was_reached_is_kept_with_the_model(straight: Path) -> None:
 
 
 def test_lora_trains_adapters_and_heads_only(config: VlaTrainConfig, tmp_path: Path) -> None:
-    lora = replace(config, lora=LoraConfig(rank=2, alpha=4), gradient_checkpointing=True)
+    lora = replace(config, lora=LoraConfig(rank=2, alpha=4))
     folder = train_vla(lora, tmp_path / "run")
     trained, meta = load_vla(folder)
     assert meta.provenance["trained_parameters"] < meta.provenance["parameters"]
@@ -146,9 +146,3 @@ def test_what_cannot_be_trained_is_refused(
     with pytest.raises(UserError, match=said):
         train_vla(replace(config, **change), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_refused(config: VlaTrainConfig, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no GPU here"):
-        train_vla(replace(config, accelerator="gpu"), tmp_path / "run")
