@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
+from data_engine.rules.sql import SqlRule
 from drive.config import AtLeastOne, Bounds, Count, NotNegative, Positive, Share
 from drive.contracts import UserError
 from drive.train.config import FinetuneConfig
@@ -34,10 +35,12 @@ class MineConfig:
 
     Attributes:
         rules: Rule name -> its parameters ({} = defaults); a rule that is not listed is off.
+        sql: Rule name -> a query of one's own over the night's columns (see data_engine/rules/sql.py).
         shadow: Let the champion plan on real logs as well (skipped, with the reason, where it cannot).
     """
 
     rules: Mapping[str, dict[str, Positive]] = field(default_factory=dict)
+    sql: Mapping[str, SqlRule] = field(default_factory=dict)
     shadow: bool = True
 
     def __post_init__(self) -> None:
@@ -50,6 +53,9 @@ class MineConfig:
             for key in params:
                 if key not in known:
                     raise UserError(f"mine.rules.{name}.{key}: unknown parameter{_nearest(key, known)}")
+        for name in self.sql:
+            if name in RULES:
+                raise UserError(f"mine.sql.{name}: is a rule already; give the query another name")
 
 
 @dataclass(frozen=True)

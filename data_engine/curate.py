@@ -10,9 +10,10 @@ import numpy as np
 
 from data_engine.config import CurateConfig
 from data_engine.descriptor import cosine, count, describe, scenario
+from data_engine.hygiene import record, spoilt_steps
 from data_engine.rules import VIOLATION_EVENTS
 from data_engine.store import DriveRef, route_name
-from drive.contracts import F32, GATES, BadCase, Bool, DriveLog, Manifest, ManifestEntry
+from drive.contracts import F32, GATES, BadCase, DriveLog, Manifest, ManifestEntry
 from drive.files import sha256_json
 from drive.logs import find_faults
 from drive.score.scene import freeze_log
@@ -71,7 +72,8 @@ class _Pool:
     index: dict[Step, int] = field(default_factory=dict)
 
     def add(self, log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> None:
-        finite = np.isfinite(log.plans.label_ego).all((1, 2)) & ~_faulty(log, faults)
+        seen = [record(fault, log.meta.log_id) for fault in find_faults(log)]
+        finite = np.isfinite(log.plans.label_ego).all((1, 2)) & ~spoilt_steps(log, [*faults, *seen])
         rows = zip(describe(log), scenario(log), finite, strict=True)
         for i, (descriptor, name, ok) in enumerate(rows):
             if not ok:
@@ -80,17 +82,6 @@ class _Pool:
             self.steps.append((log.meta.log_id, i))
             self.descriptors.append(descriptor)
             self.scenarios.append(name)
-
-
-def _faulty(log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> Bool:
-    """Planning steps, bool (D,), inside a recording fault, found now or while mining (with images)."""
-    spans = [(f["start_us"], f["end_us"]) for f in faults if f["level"] == "fault"]
-    spans += [(f.start_us, f.end_us) for f in find_faults(log) if f.level == "fault"]
-    t_us = log.ego.t_us[log.plans.step]
-    bad = np.zeros(len(t_us), bool)
-    for start, end in spans:
-        bad |= (t_us >= start) & (t_us <= end) if end >= 0 else True
-    return bad
 
 
 def held_out_routes(windows: Sequence[Window], share: float) -> set[str]:

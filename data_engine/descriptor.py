@@ -18,8 +18,7 @@ def describe(log: DriveLog) -> F32:
     """Scene descriptors of every planning step of a drive.
 
     Ego motion and curvature, where the label leads, the command it carries out, the route instruction, the
-    traffic
-    light, and the agents around the ego as nearness in eight sectors plus the closing speed ahead.
+    traffic light, and the agents around the ego as nearness in eight sectors plus the closing speed ahead.
 
     Returns:
         float32 (D, 36), each group scaled to order 1; unknown values are 0.
@@ -96,8 +95,11 @@ def _surroundings(log: DriveLog, t: int) -> F64:
         return out
     local = to_local(agents.pose_world[:, t], log.ego.pose_world[t])
     distance = np.hypot(local[:, 0], local[:, 1])
-    seen = agents.valid[:, t] & (distance < NEAR_M)
-    sector = np.round(np.arctan2(local[:, 1], local[:, 0]) / (2 * np.pi / SECTORS)).astype(int) % SECTORS
+    seen = agents.valid[:, t] & (distance < NEAR_M)  # false for what is not finite
+    sector = (
+        np.round(np.nan_to_num(np.arctan2(local[:, 1], local[:, 0])) / (2 * np.pi / SECTORS)).astype(int)
+        % SECTORS
+    )
     for k in np.flatnonzero(seen):
         out[sector[k]] = max(out[sector[k]], 1 - distance[k] / NEAR_M)
     ahead = np.flatnonzero(seen & (sector == 0))

@@ -81,6 +81,11 @@ def earlier_nights(night: Night, limit: int) -> list[Path]:
     return sorted(found, key=lambda p: _order(p.name))[-limit:] if limit else []
 
 
+def in_order(folders: Sequence[Path]) -> list[Path]:
+    """Night folders, oldest first; the second of one date after the first."""
+    return sorted(folders, key=lambda p: _order(p.name))
+
+
 def latest_night(workspace: Path) -> Path | None:
     """Folder of the newest finished night."""
     root = workspace / NIGHTS

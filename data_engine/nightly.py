@@ -38,16 +38,23 @@ class Stage:
     optional: bool = False
 
 
+def _replayed(night: Night) -> list[str]:
+    """Earlier nights whose drives count as known, by name."""
+    return [root.parent.parent.name for root in steps.replay_roots(night)]
+
+
 STAGES: dict[str, Stage] = {
     "champion": Stage(steps.pin_champion, lambda n: [n.key, n.config.base_model]),
     "ingest": Stage(steps.ingest_logs, lambda n: n.key, resumes=True),
     "drive": Stage(steps.drive_routes, lambda n: [n.seed, n.config.drive], ("champion",), resumes=True),
     "mine": Stage(
-        steps.mine_cases, lambda n: [n.config.mine, n.config.held_out_towns], ("champion", "ingest", "drive")
+        steps.mine_cases,
+        lambda n: [n.config.mine, n.config.held_out_towns, _replayed(n)],
+        ("champion", "ingest", "drive"),
     ),
     "curate": Stage(
         steps.curate_cases,
-        lambda n: [n.seed, n.config.curate, [root.parent.parent.name for root in steps.replay_roots(n)]],
+        lambda n: [n.seed, n.config.curate, _replayed(n)],
         ("champion", "mine"),
     ),
     "finetune": Stage(
@@ -131,6 +138,7 @@ def preflight(night: Night) -> None:
     Raises:
         UserError: A suite, town or model is missing, or the routes of training and evaluation overlap.
     """
+    from data_engine.rules.sql import check_sql
     from data_engine.suites import gate_suite, tonight_suite
     from drive.model import model_folder
     from sim.runner import preflight as check_towns
@@ -138,6 +146,7 @@ def preflight(night: Night) -> None:
     for suite in (tonight_suite(night.config, night.date), gate_suite(night.config)):
         check_towns(suite, night.config.drive.carla)
     model_folder(night.config.base_model)
+    check_sql(night.config.mine.sql)
     replay = night.config.curate.replay
     if replay is not None and not Path(replay).is_dir():
         raise UserError(f"curate.replay: {replay} is not a folder; give a log folder or null")

@@ -53,7 +53,7 @@ def shadow_plans(policy: Policy, log: DriveLog, seed: int) -> PlanSteps:
     """Planning steps of a log with what the policy would have planned there."""
     plans = log.plans
     pose, command = np.full_like(plans.plan_ego, np.nan), np.full_like(plans.command, -1)
-    split = np.zeros_like(plans.split_brain)
+    split, sure = np.zeros_like(plans.split_brain), np.full_like(plans.confidence, np.nan)
     for k in range(0, len(plans.step), BATCH):
         batch = range(k, min(k + BATCH, len(plans.step)))
         made = policy.plan([observation_at(log, i) for i in batch], seed)
@@ -62,8 +62,9 @@ def shadow_plans(policy: Policy, log: DriveLog, seed: int) -> PlanSteps:
                 pose[i] = plan.best.pose_ego
             if plan.command is not None:
                 command[i] = int(plan.command.lateral), int(plan.command.longitudinal)
+                sure[i] = plan.command.confidence
             split[i] = "split_brain" in plan.flags
-    return replace(plans, plan_ego=pose, command=command, split_brain=split)
+    return replace(plans, plan_ego=pose, command=command, split_brain=split, confidence=sure)
 
 
 def _score_batch(policy: Policy, log: DriveLog, batch: Sequence[int], seed: int) -> list[tuple[float, ...]]:

@@ -27,19 +27,32 @@ KIND_WORDS = {
     "red_light": "red light",
     "disagreement": "planner vs driver",
     "split_brain": "command vs trajectory",
+    "stop_sign": "stop sign",
+    "takeover": "taken over",
+    "route_deviation": "off the route",
+    "low_reward": "low reward",
+    "low_confidence": "low confidence",
+    "intent": "other intention",
+    "novelty": "new scene",
 }
 TERM_WORDS = {
     "ade_m": "plan {:.1f} m from the driver's on average",
     "decel_mps2": "deceleration {:.1f} m/s²",
     "ttc_s": "time to collision {:.1f} s",
     "standing_s": "standing for {:.0f} s",
-    "steps": "{:.0f} planning steps",
+    "jerk_mps3": "jerk {:.0f} m/s³",
+    "fde_m": "{:.1f} m at the end",
+    "off_route_m": "{:.1f} m off the route",
+    "reward": "reward {:.2f}",
+    "confidence": "confidence {:.2f}",
+    "distance": "{:.1f} from anything known",
 }
 SOURCE_WORDS = {
     "log": "real log",
     "closed_loop": "closed loop",
     "shadow": "real log, champion in shadow mode",
     "split_brain": "command against trajectory",
+    "benchmark": "benchmark",
 }
 
 

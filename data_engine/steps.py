@@ -6,15 +6,19 @@ Results of earlier stages lie in `night.folder / <stage name>`.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from data_engine.causes import by_cause
 from data_engine.curate import curate
 from data_engine.evaluate import compare, drive_suite
 from data_engine.evidence import evidence_from_json
 from data_engine.gate import decide
+from data_engine.hygiene import screen
 from data_engine.mine import kinds_by_source, load_cases, mine
 from data_engine.night import Night, earlier_nights
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
@@ -22,10 +26,12 @@ from data_engine.rules import REAL
 from data_engine.sources import ingest
 from data_engine.store import DriveRef, collect, link
 from data_engine.suites import tonight_suite
-from drive.contracts import DriveLog, Manifest, ManifestEntry, Policy
+from data_engine.tables import read_tables
+from drive.contracts import F32, DriveLog, Manifest, ManifestEntry, Policy
 from drive.files import read_json, read_object, write_json
 
-LOGS = "logs"
+LOGS, COLUMNS = "logs", "columns"
+KNOWN_SCENES = 20_000
 
 
 def registry_of(night: Night) -> Registry:
@@ -91,27 +97,52 @@ def tonight_drives(night: Night) -> list[DriveRef]:
 
 
 def mine_cases(night: Night, out: Path) -> Mapping[str, Any]:
-    """Find bad cases in tonight's drives and logs."""
-    found = mine(_with_shadow(night), night.config.mine, night.config.held_out_towns)
+    """Check tonight's drives and logs, then find bad cases in those that can be trusted."""
+    screened = screen([night.folder / "drive" / LOGS, *ingested(night)])
+    drives = [ref for ref in tonight_drives(night) if ref.meta.log_id not in screened.left_out]
+    found = mine(
+        _with_shadow(night, drives),
+        night.config.mine,
+        night.config.held_out_towns,
+        screened,
+        known_scenes(night),
+        out / COLUMNS,
+    )
     write_json(out / "cases.json", [asdict(case) for case in found.cases])
     write_json(out / "faults.json", list(found.faults))
+    write_json(out / "left_out.json", dict(screened.left_out))
     return {
         "drives": len(found.starts_us),
         "starts_us": dict(found.starts_us),
         "cases": len(found.cases),
         "kinds": kinds_by_source(found.cases),
+        "causes": by_cause(found.cases),
         "faults": sum(fault["level"] == "fault" for fault in found.faults),
         "notes": sum(fault["level"] == "note" for fault in found.faults),
+        "left_out": dict(screened.left_out),
         "skipped": dict(found.skipped),
     }
 
 
-def _with_shadow(night: Night) -> Iterator[tuple[DriveLog, str]]:
-    """Tonight's drives one by one; real logs with the champion's plans where it can plan on them."""
+def known_scenes(night: Night) -> F32 | None:
+    """Descriptors of what earlier nights drove through, at most KNOWN_SCENES; None if there are none."""
+    rows = [
+        read_tables(part).steps["descriptor"]
+        for folder in earlier_nights(night, night.config.curate.replay_nights)
+        for part in sorted((folder / "mine" / COLUMNS).glob("*"))
+    ]
+    if not rows:
+        return None
+    known = np.concatenate(rows)
+    return np.asarray(known[:: max(1, len(known) // KNOWN_SCENES)], np.float32)
+
+
+def _with_shadow(night: Night, drives: Sequence[DriveRef]) -> Iterator[tuple[DriveLog, str]]:
+    """Drives one by one; real logs with the champion's plans where it can plan on them."""
     policy: Policy | None = None
-    for ref in tonight_drives(night):
+    for ref in drives:
         if ref.meta.simulator != REAL or not night.config.mine.shadow:
-            yield ref.read(images=True), ""
+            yield ref.read(), ""
             continue
         if policy is None:
             policy = champion_policy(night)
@@ -150,6 +181,17 @@ def measured_routes(night: Night) -> set[str]:
     return found
 
 
+def known_faults(night: Night) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    """Faults and left-out recordings of tonight and of the nights whose drives are replayed."""
+    faults: list[Mapping[str, Any]] = []
+    left_out: dict[str, str] = {}
+    for folder in [*earlier_nights(night, night.config.curate.replay_nights), night.folder]:
+        faults += read_json(folder / "mine" / "faults.json")
+        if (folder / "mine" / "left_out.json").exists():
+            left_out |= read_json(folder / "mine" / "left_out.json")
+    return faults, left_out
+
+
 def log_roots(night: Night) -> list[Path]:
     """Log folders of tonight's drives and of the replay, tonight's first."""
     roots = [night.folder / "drive" / LOGS, *ingested(night), *replay_roots(night)]
@@ -161,11 +203,17 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
     champion = read_json(model_folder(night, "champion") / "meta.json")
     tonight, replay = tonight_drives(night), collect(replay_roots(night))
     known, measured = {ref.meta.log_id for ref in tonight}, measured_routes(night)
+    faults, left_out = known_faults(night)
+    tonight = [ref for ref in tonight if ref.meta.log_id not in left_out]
     made = curate(
         load_cases(night.folder / "mine" / "cases.json"),
         tonight,
-        [ref for ref in replay if ref.meta.log_id not in known and ref.route not in measured],
-        read_json(night.folder / "mine" / "faults.json"),
+        [
+            ref
+            for ref in replay
+            if ref.meta.log_id not in known | left_out.keys() and ref.route not in measured
+        ],
+        faults,
         night.config.curate,
         held_out_towns=night.config.held_out_towns,
         needs_images=champion_policy(night).needs_images,

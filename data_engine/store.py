@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from drive.contracts import DriveLog, LogMeta
-from drive.logs import list_drives, read_drive
-from drive.logs.layout import find_log
+from drive.contracts import DriveLog, LogMeta, UserError
+from drive.logs import read_drive
+from drive.logs.layout import ambiguous, find_log, log_folders
+from drive.logs.reader import read_meta
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,24 @@ def route_name(meta: LogMeta) -> str:
 
 
 def collect(roots: Iterable[Path]) -> list[DriveRef]:
-    """Drives of all folders that exist, sorted by log_id; of equal log_ids the first folder wins."""
+    """Drives of all folders that exist, sorted by log_id; of equal log_ids the first folder wins.
+
+    A log whose files cannot even be identified is left out: `hygiene.screen` reports it.
+    """
     found: dict[str, DriveRef] = {}
     for root in roots:
-        if root.is_dir():
-            for meta in list_drives(root):
-                found.setdefault(meta.log_id, DriveRef(root, meta))
+        if not root.is_dir():
+            continue
+        folders = log_folders(root)
+        for one, other in pairwise(folders):
+            if one.name == other.name:
+                raise ambiguous(root, one.name, [one, other])
+        for folder in folders:
+            try:
+                meta = read_meta(folder)
+            except UserError:
+                continue
+            found.setdefault(meta.log_id, DriveRef(root, meta))
     return [found[key] for key in sorted(found)]
 
 

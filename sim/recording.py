@@ -48,6 +48,7 @@ class Recorder:
     hints: list[RouteHint] = field(default_factory=list)
     labels: list[ExpertPlan] = field(default_factory=list)
     plans: list[tuple[F32, tuple[int, int], bool]] = field(default_factory=list)
+    confidence: list[float] = field(default_factory=list)
 
     def add_state(self, t_s: float, ego: EgoState, agents: Agents) -> None:
         """Record one 10 Hz row."""
@@ -64,13 +65,16 @@ class Recorder:
         self.labels.append(label)
         if plan is None:
             chosen, command, split = label.pose_ego, (int(label.command[0]), int(label.command[1])), False
+            sure = np.nan
         else:
             chosen = _fixed_length(plan.best.pose_ego)
             split = "split_brain" in plan.flags
             command = (
                 (int(plan.command.lateral), int(plan.command.longitudinal)) if plan.command else (-1, -1)
             )
+            sure = plan.command.confidence if plan.command else np.nan
         self.plans.append((chosen, command, split))
+        self.confidence.append(float(sure))
 
     def log(self, meta: LogMeta, route: Route, road: RoadPatch, events: tuple[Event, ...]) -> DriveLog:
         """The finished drive."""
@@ -136,6 +140,7 @@ class Recorder:
             label_command=np.array([e.command for e in self.labels], np.int32).reshape(d, 2),
             aux=np.array([e.aux for e in self.labels], np.float32).reshape(d, 3),
             split_brain=np.array([p[2] for p in self.plans], np.bool_),
+            confidence=np.array(self.confidence, np.float32),
         )
 
 

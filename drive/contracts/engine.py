@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Source = Literal["log", "closed_loop", "shadow", "split_brain"]
+Source = Literal["log", "closed_loop", "shadow", "split_brain", "benchmark"]
+Status = Literal["open", "training", "fixed", "retired", "quarantined"]
+Cause = Literal["perception", "prediction", "command", "trajectory", "control", "simulator", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,9 @@ class BadCase:
         severity: In [0, 1], 1 is worst.
         source: Where it was mined.
         terms: Numbers behind it, e.g. {"decel_mps2": 6.1}.
-        tags: Free labels, e.g. weather, town, root cause.
+        tags: Free labels: town, simulator, images, driver.
+        cause: Which part most likely failed, by the rules of data_engine/causes.py.
+        pictures: Evidence, as paths below the folder of the stage that mined it.
         embedding: Scene descriptor used for deduplication; may be empty.
         status: Life cycle across nights.
     """
@@ -35,7 +39,9 @@ class BadCase:
     terms: Mapping[str, float] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     embedding: tuple[float, ...] = ()
-    status: Literal["open", "training", "fixed", "retired", "quarantined"] = "open"
+    status: Status = "open"
+    cause: Cause = "unknown"
+    pictures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

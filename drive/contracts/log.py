@@ -1,7 +1,7 @@
 """One drive in memory: what simulation hands to mining, curation and training."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -70,6 +70,8 @@ class PlanSteps:
         aux: float32 (D, 3), [light 0 red 1 yellow 2 green 3 none, distance to stop line m, gap to lead m];
             distances are capped at 60; NaN = unknown.
         split_brain: bool (D,), command and trajectory disagreed.
+        confidence: float32 (D,), probability that the planner gave its command; NaN = none recorded (logs of
+            before have none).
     """
 
     step: I32
@@ -85,6 +87,7 @@ class PlanSteps:
     label_command: I32
     aux: F32
     split_brain: Bool
+    confidence: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __post_init__(self) -> None:
         d = len(self.step)
@@ -98,6 +101,9 @@ class PlanSteps:
         expect("label_command", self.label_command, (d, 2), np.int32)
         expect("aux", self.aux, (d, 3), np.float32)
         expect("split_brain", self.split_brain, (d,), np.bool_)
+        if not len(self.confidence):
+            object.__setattr__(self, "confidence", np.full(d, np.nan, np.float32))
+        expect("confidence", self.confidence, (d,), np.float32)
         for name, images in self.images.items():
             expect(f"images[{name}]", images, (d, None, None, 3), np.uint8)
 

@@ -1,5 +1,6 @@
 """Checks a folder of logs, or raw nuScenes tables, before any work starts on them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -181,18 +182,21 @@ def _decode_all(folder: Path, key: str, table: Any) -> tuple[U8 | None, list[Fau
 
     Images that the log only refers to are the dataset's business.
     """
-    images: list[U8] = []
-    out, times = [], columns.times_us(table)
-    for row, value in enumerate(table["data"]):
-        raw = value.as_py()
-        image = None if isinstance(raw, str) else decode_strictly(raw or b"")
-        if image is not None and (not images or image.shape == images[0].shape):
-            images.append(image)
-        elif not isinstance(raw, str):
-            shape = "cannot be decoded" if image is None else f"is {image.shape}, not {images[0].shape}"
-            span = int(times[row]), int(times[row])
-            out.append(_at_row(folder, key, "truncated_image", row, span, f"image {shape}"))
-    return (np.stack(images) if images and len(images) == len(times) else None), out
+    times, out = columns.times_us(table), []
+    raws = [value.as_py() for value in table["data"]]
+    images = [None if isinstance(raw, str) else decode_strictly(raw or b"") for raw in raws]
+    shapes = Counter(image.shape for image in images if image is not None)
+    usual = shapes.most_common(1)[0][0] if shapes else None
+    for row, (raw, image) in enumerate(zip(raws, images, strict=True)):
+        if isinstance(raw, str) or (image is not None and image.shape == usual):
+            continue
+        kind, what = "truncated_image", "cannot be decoded"
+        if image is not None:
+            kind, what = "foreign_size", f"is {image.shape}, not {usual}"
+        span = int(times[row]), int(times[row])
+        out.append(_at_row(folder, key, kind, row, span, f"image {what}"))
+    whole = [image for image in images if image is not None]
+    return (np.stack(whole) if whole and len(whole) == len(times) and not out else None), out
 
 
 def decode_strictly(raw: bytes) -> U8 | None:

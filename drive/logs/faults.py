@@ -20,6 +20,9 @@ SPIKE_MPS, SPIKE_MPS2, SPIKE_ROWS = 6.0, 20.0, 5
 YAW_SLACK_RAD, CURVATURE_1PM, LATERAL_MPS2 = 0.2, 0.6, 12.0
 BLACK_LEVEL = 8
 FROZEN_IMAGES, FROZEN_M = 3, 3.0
+FOREIGN_LEVEL, FOREIGN_RATIO, THUMB = 25.0, 3.0, 16
+AGENT_SLACK_MPS, AGENT_RATIO, AGENT_TOP_MPS = 15.0, 1.5, 80.0
+FROZEN_ROWS, FROZEN_MPS = 3, 1.0
 PERTURBATION, COLLISION = "perturbation", "collision"  # event kinds start so
 PUSH_S = 0.5
 
@@ -30,8 +33,8 @@ class Fault:
 
     Attributes:
         kind: "time_backwards", "time_repeated", "time_gap", "pose_jump", "yaw_jump", "speed_mismatch",
-            "non_finite", "black_image", "frozen_image", "no_history", "perturbation"; `check_logs` adds those
-            of files.
+            "non_finite", "agent_jump", "frozen_agents", "black_image", "frozen_image", "foreign_image",
+            "no_history", "perturbation"; `check_logs` adds those of files.
         channel: "ego", "agents", a camera or a modality.
         row: First row of the channel it shows at; -1 if it concerns the whole channel.
         start_us, end_us: Span that must not be mined or trained on, wider than the fault by what is derived
@@ -59,10 +62,11 @@ def find_faults(log: DriveLog) -> list[Fault]:
 
     Ego time must increase without gaps; poses must be finite and within reach of the recorded speed; a spike
     in speed that lasts one row is a jump where speed itself comes from poses; images must be neither black
-    nor frozen while the vehicle moves. Braking and collisions only ever slow the vehicle down, so they never
-    count as jumps.
+    nor frozen while the vehicle moves, nor show for one frame a place that is neither the one before nor the
+    one after; road users must neither leap nor freeze while they are said to move. Braking and collisions
+    only ever slow the vehicle down, so they never count as jumps.
     """
-    found = [*_time_faults(log), *_finite_faults(log), *_motion_faults(log)]
+    found = [*_time_faults(log), *_finite_faults(log), *_motion_faults(log), *_agent_faults(log)]
     for camera, images in log.plans.images.items():
         found += _image_faults(log, camera, images)
     return found
@@ -120,6 +124,32 @@ def _finite_faults(log: DriveLog) -> list[Fault]:
     return out + _faults(log, "non_finite", "agents", rows, rows, "pose or speed of an agent is not finite")
 
 
+def _agent_faults(log: DriveLog) -> list[Fault]:
+    """Rows in which a road user leaps, or in which all that should move stay where they were."""
+    agents, steps = log.agents, len(log.ego.t_us)
+    if steps < 2 or not len(agents.ids):
+        return []
+    dt = np.maximum(np.diff(log.ego.t_us) * 1e-6, 1e-3)
+    known = agents.valid & np.isfinite(agents.pose_world).all(2)
+    seen = known[:, 1:] & known[:, :-1]
+    way = np.diff(np.where(known[..., None], agents.pose_world[..., :2], 0.0), axis=1)
+    moved = np.where(seen, np.hypot(way[..., 0], way[..., 1]), 0.0)
+    speed = np.nan_to_num(np.abs(agents.speed_mps.astype(np.float64)), posinf=0.0)
+    top = np.maximum(speed[:, 1:], speed[:, :-1])
+    leap = moved / dt > np.minimum(AGENT_RATIO * top + AGENT_SLACK_MPS, AGENT_TOP_MPS)
+    rows = np.flatnonzero((leap & (np.diff(log.ego.t_us) > 0)).any(0)) + 1
+    out = _faults(log, "agent_jump", "agents", rows, rows, "a road user leaps further than it can drive")
+    should = seen & (speed[:, 1:] > FROZEN_MPS) & (speed[:, :-1] > FROZEN_MPS)
+    still = should.any(0) & ~(should & (moved > 0)).any(0)
+    rows = np.flatnonzero(still) + 1
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+        if len(run) >= FROZEN_ROWS:
+            out += _faults(
+                log, "frozen_agents", "agents", run, run, "road users that move stay where they are"
+            )
+    return out
+
+
 def _motion_faults(log: DriveLog) -> list[Fault]:
     ego = log.ego
     if len(ego.t_us) < 2:
@@ -130,7 +160,7 @@ def _motion_faults(log: DriveLog) -> list[Fault]:
     dt = np.where(known, dt, 1.0)
     step = np.where(known[:, None], np.diff(np.where(finite[:, None], ego.pose_world, 0.0), axis=0), 0.0)
     moved = np.hypot(step[:, 0], step[:, 1]) / dt
-    reported = np.nan_to_num(np.abs(ego.speed_mps.astype(np.float64)))
+    reported = np.nan_to_num(np.abs(ego.speed_mps.astype(np.float64)), posinf=0.0)
     jump = known & (_beyond_speed(moved, reported) | _spike(moved, reported, dt))
     jump &= _breaks_motion(jump, step[:, :2], dt)
     turned = np.abs(wrap(step[:, 2])) > _most_turn(moved, dt)
@@ -267,4 +297,26 @@ def _image_faults(log: DriveLog, camera: str, images: U8) -> list[Fault]:
         if len(run) >= FROZEN_IMAGES and np.hypot(*(place[run[-1]] - place[run[0] - 1])) > FROZEN_M:
             detail = "image does not change while the vehicle moves"
             out += _faults(log, "frozen_image", camera, run, steps[run], detail)
-    return out
+    foreign = _foreign(images)
+    return out + _faults(log, "foreign_image", camera, foreign, steps[foreign], "image of another place")
+
+
+def _foreign(images: U8) -> I64:
+    """Frames that differ from both neighbours far more than these do from each other."""
+    if len(images) < 3:
+        return np.zeros(0, np.int64)
+    rows = np.linspace(0, images.shape[1], THUMB + 1).astype(int)[:-1]
+    columns = np.linspace(0, images.shape[2], THUMB + 1).astype(int)[:-1]
+    thumbs = np.array([_thumbnail(image, rows, columns) for image in images])
+    gap = np.abs(np.diff(thumbs, axis=0)).mean((1, 2))
+    around = np.abs(thumbs[2:] - thumbs[:-2]).mean((1, 2))
+    least = np.minimum(gap[:-1], gap[1:])
+    lit = thumbs[1:-1].max((1, 2)) >= BLACK_LEVEL
+    return np.flatnonzero((least > FOREIGN_LEVEL) & (least > FOREIGN_RATIO * around) & lit) + 1
+
+
+def _thumbnail(image: U8, rows: I64, columns: I64) -> F64:
+    """Mean grey value in THUMB x THUMB blocks, float64."""
+    sums = np.add.reduceat(np.add.reduceat(image.sum(2, dtype=np.int64), rows, 0), columns, 1)
+    area = np.outer(np.diff(np.append(rows, image.shape[0])), np.diff(np.append(columns, image.shape[1])))
+    return np.asarray(sums / (3.0 * np.maximum(area, 1)), np.float64)

@@ -222,6 +222,7 @@ def _read_plans(folder: Path, scene: dict[str, Any], cameras: dict[str, int]) ->
         label_command=stack("label_command", np.int32, (2,)),
         aux=stack("aux", np.float32, (3,)),
         split_brain=stack("split_brain", np.bool_),
+        confidence=np.array([row.get("confidence", np.nan) for row in rows], np.float32),
     )
 
 

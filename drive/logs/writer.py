@@ -269,4 +269,5 @@ def plan_row(log: DriveLog, index: int) -> dict[str, Any]:
         "label_command": plans.label_command[index].tolist(),
         "aux": plans.aux[index],
         "split_brain": bool(plans.split_brain[index]),
+        "confidence": float(plans.confidence[index]),
     }

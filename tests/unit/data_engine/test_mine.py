@@ -39,7 +39,7 @@ def test_case_ids_are_stable_and_unique() -> None:
     log = replace(builders.lead_braking(), events=(Event("collisions_vehicle", 5_700_000),))
     first, second = mined(log).cases, mined(log).cases
     assert [c.case_id for c in first] == [c.case_id for c in second]
-    assert [c.kind for c in first] == ["collision"]  # the approach to a contact is not a second case
+    assert [c.kind for c in first] == ["low_reward", "collision"]  # the approach is no near miss as well
     assert first[0].case_id != mined(replace(log, meta=replace(log.meta, log_id="other"))).cases[0].case_id
 
 
