@@ -138,7 +138,7 @@ class Validation:
         """Its validation rows."""
         from drive.data.bundle import split_rows
 
-        return split_rows(self.bundle(train), train.validation_share, train.loop.seed)[1]
+        return split_rows(self.bundle(train), train.validation_share, train.split_seed)[1]
 
 
 def train_member(config: PlannerEvalConfig, member: Member, validation: Validation) -> None:

@@ -22,7 +22,7 @@ SHARES = (
     "agrees", "obeys", "wrong_safe", "wrong_flagged", "safe", "modes", "covered", "no_way_out",
 )  # fmt: skip
 BY_WORD = ("agrees", "obeys", "wrong_safe", "wrong_flagged")
-BY_COUNT = ("ade_m", "best_ade_m", "reward")
+BY_COUNT = ("ade_m", "best_ade_m", "reward", "reflected")
 Answers = dict[str, dict[str, list[float]]]  # route -> question -> [sum, number of answers]
 
 

@@ -166,7 +166,7 @@ def _questions(summary: Mapping[str, Any]) -> list[str]:
     counts = [
         [
             row["model"], f"{one['count']}",
-            *(_interval(one[key], digits) for key, digits in zip(BY_COUNT, (2, 2, 3), strict=True)),
+            *(_interval(one[key], digits) for key, digits in zip(BY_COUNT, (2, 2, 3, 3), strict=True)),
         ]
         for row in rows
         for one in row["proposals"]
@@ -181,7 +181,15 @@ def _questions(summary: Mapping[str, Any]) -> list[str]:
     return [
         table(columns, shown),
         table(
-            ["model", "proposals", "chosen, ADE m [95 %]", "nearest, ADE m", "reward of the chosen"], counts
+            [
+                "model",
+                "proposals",
+                "chosen, ADE m [95 %]",
+                "nearest, ADE m",
+                "reward of the chosen",
+                "and reflected",
+            ],
+            counts,
         ),
         *([table(by_word, words)] if words else []),
         _NOTE,

@@ -21,7 +21,7 @@ from sim.control import Tracker
 from sim.criteria import Criteria
 from sim.expert import plan_expert
 from sim.frames import CAMERA, front_camera
-from sim.observe import chosen_poses, history_ego, observation
+from sim.observe import Shots, chosen_poses, history_ego, observation
 from sim.recording import Recorder, outcome, road_patch
 from sim.routes import RouteSpec
 from sim.scenarios.director import Staged
@@ -92,6 +92,7 @@ class _Drive:
     staging: Staging | None
     trail_t: list[float] = field(default_factory=list)
     trail: list[F64] = field(default_factory=list)
+    shots: Shots = field(default_factory=Shots)
     way_ahead_m: float = 0.0
     plans: int = 0
     split_brain: int = 0
@@ -230,7 +231,8 @@ def _ask(drive: _Drive, scene: Situation, hint: RouteHint, image: U8 | None) -> 
         return None
     images = {CAMERA: image} if image is not None and drive.policy.needs_images else {}
     past = history_ego(drive.trail_t, drive.trail, scene.t_s, scene.ego)
-    asked = observation(scene.t_s, scene.ego, hint, past, images, {CAMERA: front_camera()})
+    seen = drive.shots.add(scene.t_s, scene.ego.pose_world, images)
+    asked = observation(scene.t_s, scene.ego, hint, past, seen, {CAMERA: front_camera()})
     start = time.perf_counter()
     plan = drive.policy.plan([asked], drive.session.spec.seed * 100_003 + drive.plans)[0]
     drive.latencies_ms.append(1e3 * (time.perf_counter() - start))

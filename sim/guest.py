@@ -11,7 +11,7 @@ from sim.expert import BRISK_MPS2, plan_expert
 from sim.ground_truth import RoadUsers, ego_state, vehicle_gains
 from sim.lights import RouteLights
 from sim.navigator import Navigator, room_of
-from sim.observe import chosen_poses, history_ego, observation
+from sim.observe import Shots, chosen_poses, history_ego, observation
 from sim.rig import Mount, camera_model
 from sim.routes import Route
 from sim.signs import stop_signs
@@ -62,6 +62,7 @@ class Guest:
         self._s_m = route.start_m
         self._ticks = 0
         self._trail: list[tuple[float, F64]] = []
+        self._shots = Shots()
         self.plan_ms: list[float] = []
 
     def step(self, t_s: float, images: Mapping[str, U8]) -> carla.VehicleControl:
@@ -116,5 +117,5 @@ class Guest:
         times, poses = zip(*self._trail, strict=True)
         past = history_ego(times, poses, t_s, ego)
         seen = images if policy.needs_images else {}
-        asked = observation(t_s, ego, hint, past, seen, self._models)
+        asked = observation(t_s, ego, hint, past, self._shots.add(t_s, ego.pose_world, seen), self._models)
         return chosen_poses(policy.plan([asked], self._seed * 100_003 + len(self.plan_ms) + 1)[0])

@@ -1,14 +1,57 @@
 """What a policy is shown, and its answer on our time grid."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from drive.contracts import DT_S, F32, F64, U8, CameraModel, Observation, Plan, RouteHint
+from drive.contracts import (
+    DT_S,
+    F32,
+    F64,
+    FRAME_GAP_RANGE_S,
+    U8,
+    CameraModel,
+    Observation,
+    Plan,
+    RouteHint,
+    earlier_frame,
+)
 from drive.geometry.se2 import resample_poses, to_local
 from sim.situation import EgoState
 
 HISTORY_S = (-2.0, -1.5, -1.0, -0.5, 0.0)
+
+
+@dataclass(frozen=True)
+class _Shot:
+    t_us: int
+    pose_world: F64
+    images: Mapping[str, U8]
+
+
+@dataclass
+class Shots:
+    """Images of the last planning steps, and the one that goes with the newest."""
+
+    kept: list[_Shot] = field(default_factory=list)
+
+    def add(self, t_s: float, pose_world: F64, images: Mapping[str, U8]) -> tuple[Mapping[str, U8], F32]:
+        """Add the images (H, W, 3) of now.
+
+        Returns:
+            Camera name -> (K, H, W, 3), oldest first, and the ego poses (K - 1, 3) of the earlier ones in the
+            ego frame of now; K is 2 where a fitting earlier image is known, else 1.
+        """
+        now = _Shot(round(t_s * 1e6), pose_world, images)
+        oldest = now.t_us - FRAME_GAP_RANGE_S[1] * 1e6
+        self.kept = [s for s in self.kept if oldest <= s.t_us < now.t_us and s.images.keys() == images.keys()]
+        self.kept.append(now)
+        at = earlier_frame(np.array([shot.t_us for shot in self.kept]))
+        shots = [now] if at is None else [self.kept[at], now]
+        stacked = {name: np.stack([shot.images[name] for shot in shots]) for name in images}
+        before = [to_local(shot.pose_world[None], pose_world)[0] for shot in shots[:-1]]
+        return stacked, np.array(before, np.float32).reshape(-1, 3)
 
 
 def observation(
@@ -16,13 +59,15 @@ def observation(
     ego: EgoState,
     hint: RouteHint,
     history_ego: F32,
-    images: Mapping[str, U8],
+    seen: tuple[Mapping[str, U8], F32],
     cameras: Mapping[str, CameraModel],
 ) -> Observation:
-    """Observation at t_s; `images` are uint8 (H, W, 3) RGB by camera name, `cameras` their models."""
+    """Observation at t_s; `seen` comes from `Shots.add`, `cameras` are the models by camera name."""
+    images, before_ego = seen
     return Observation(
         t_us=round(t_s * 1e6),
-        images={name: image[None] for name, image in images.items()},
+        images=images,
+        before_ego=before_ego,
         cameras={name: cameras[name] for name in images},
         history_ego=history_ego,
         speed_mps=ego.speed_mps,

@@ -229,7 +229,10 @@ def observation(
     images = {"front": np.full((frames, image_size, image_size, 3), 128, np.uint8)} if image_size else {}
     hint = RouteHint(turn, np.array([[10.0, 0.0], [25.0, 0.0]], np.float32), 13.9)
     cameras = {"front": camera(image_size)} if image_size else {}
-    return Observation(0, images, cameras, history, speed_mps, 0.0, 0.0, hint)
+    before = np.array([[-0.4 * speed_mps * k, 0, 0] for k in range(frames - 1, 0, -1)], np.float32)
+    return Observation(
+        0, images, cameras, history, speed_mps, 0.0, 0.0, hint, before_ego=before.reshape(-1, 3)
+    )
 
 
 def _times(seconds: float) -> F64:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from drive.contracts import F32, F64, I64, U8, CameraModel, Observation, RouteHint, Turn
+from drive.contracts import F32, F64, I64, U8, CameraModel, Observation, RouteHint, Turn, earlier_frame
 from drive.geometry.se2 import resample_poses, to_local, wrap
 from drive.score.openloop import KEY_DT_S
 
@@ -23,6 +23,7 @@ def observation_at(
     *,
     route: RouteSource = "none",
     image: tuple[U8, CameraModel] | None = None,
+    earlier: U8 | None = None,
     camera: str = "front",
 ) -> Observation:
     """Observation at key frame k >= 1 from frames 0..k only, except a route hint of provenance "oracle".
@@ -36,6 +37,7 @@ def observation_at(
         k: Key frame.
         route: "oracle" derives turn and target points from the recorded future; "none" points straight ahead.
         image: uint8 (H, W, 3) RGB and its camera, None for blind policies.
+        earlier: The same of key frame k - 1; used if its time fits (drive.contracts.earlier_frame).
         camera: Name under which the image is given.
 
     Raises:
@@ -46,11 +48,15 @@ def observation_at(
     past_us, past = t_us[: k + 1], pose_world[: k + 1]
     speed, accel, yaw_rate = ego_motion(past_us, past)
     hint = oracle_route(pose_world, k) if route == "oracle" else straight_route()
-    images = {camera: image[0][None]} if image else {}
+    shots = [] if image is None else [image[0]]
+    if shots and earlier is not None and earlier_frame(past_us[-2:]) is not None:
+        shots = [earlier, *shots]
+    images = {camera: np.stack(shots)} if image else {}
     return Observation(
         t_us=int(t_us[k]),
         images=images,
         cameras={camera: image[1]} if image else {},
+        before_ego=to_local(past[len(past) - max(1, len(shots)) : -1], past[-1]).astype(np.float32),
         history_ego=history(past_us, past),
         speed_mps=speed,
         accel_mps2=accel,

@@ -80,6 +80,7 @@ def _compare(config: "PlannerEvalConfig") -> dict[str, Any]:
 
 def _config(args: argparse.Namespace) -> "PlannerEvalConfig":
     from data_engine.planner_config import PlannerEvalConfig, training
+    from drive.cli.policies import model_folder
     from drive.config import load_config
 
     config = load_config(PlannerEvalConfig, args.config, args.overrides)
@@ -88,6 +89,8 @@ def _config(args: argparse.Namespace) -> "PlannerEvalConfig":
     if args.data:
         roots = tuple(Path(root) for root in args.data)
         config = replace(config, train=replace(config.train, data=roots))
+    if config.train.eyes_from is not None:
+        model_folder(str(config.train.eyes_from))
     for name, entry in config.models.items():
         if entry.policy is None:
             training(config, name, config.seeds[0])  # refuses a wrong change now

@@ -65,6 +65,8 @@ def _config(args: argparse.Namespace) -> "TrainConfig":
     parent = args.init_from or config.init_from
     if parent:
         config = replace(config, init_from=model_folder(str(parent)))
+    if config.eyes_from:
+        config = replace(config, eyes_from=model_folder(str(config.eyes_from)))
     if not config.data:
         raise UserError(f"{args.config}: no training data; give --data LOGROOT")
     for root in config.data:

@@ -5,8 +5,15 @@ from drive.contracts.command import DrivingCommand, Lateral, Longitudinal
 from drive.contracts.engine import BadCase, Manifest, ManifestEntry, ModelVersion
 from drive.contracts.errors import UserError
 from drive.contracts.log import DriveLog, Event, LogMeta, PlanSteps
-from drive.contracts.observation import CameraModel, Observation, RouteHint, Turn
-from drive.contracts.plan import DT_S, STEPS, Plan, Policy, Trajectory
+from drive.contracts.observation import (
+    FRAME_GAP_RANGE_S,
+    CameraModel,
+    Observation,
+    RouteHint,
+    Turn,
+    earlier_frame,
+)
+from drive.contracts.plan import DT_S, NOBODY, STEPS, Plan, Policy, Trajectory
 from drive.contracts.scene import EGO_MKZ, EGO_NUSCENES, AgentKind, AgentTracks, EgoSize, EgoTrack, RoadPatch
 from drive.contracts.score import GATES, WEIGHTED, CaseScore, EvalResult
 
@@ -16,9 +23,11 @@ __all__ = [
     "EGO_NUSCENES",
     "F32",
     "F64",
+    "FRAME_GAP_RANGE_S",
     "GATES",
     "I32",
     "I64",
+    "NOBODY",
     "STEPS",
     "U8",
     "WEIGHTED",
@@ -49,5 +58,6 @@ __all__ = [
     "Trajectory",
     "Turn",
     "UserError",
+    "earlier_frame",
     "expect",
 ]

@@ -1,13 +1,13 @@
 """What a policy may see. Nothing privileged belongs here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 
 import numpy as np
 
-from drive.contracts.arrays import F32, F64, U8, expect
+from drive.contracts.arrays import F32, F64, I64, U8, expect
 
 
 class Turn(IntEnum):
@@ -22,6 +22,8 @@ class Turn(IntEnum):
 
 
 Provenance = Literal["navigation", "oracle"]
+FRAME_GAP_S = 0.4  # between the newest image and the earlier one that shows what moves
+FRAME_GAP_RANGE_S = (0.25, 0.6)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Observation:
         t_us: Time of the newest image.
         images: Camera name -> uint8 (K, H, W, 3) RGB, oldest first; may be empty for blind policies.
         cameras: Camera name -> model, same keys as images.
+        before_ego: float32 (K - 1, 3), ego poses at the earlier images, in the current ego frame.
         history_ego: float32 (H, 3), past poses [x_m, y_m, yaw_rad] in the current ego frame at 2 Hz,
             oldest first, last row 0.
         speed_mps, accel_mps2, yaw_rate_radps: Ego motion now.
@@ -85,10 +88,23 @@ class Observation:
     accel_mps2: float
     yaw_rate_radps: float
     route: RouteHint
+    before_ego: F32 = field(default_factory=lambda: np.zeros((0, 3), np.float32))
 
     def __post_init__(self) -> None:
         expect("history_ego", self.history_ego, (None, 3), np.float32)
+        expect("before_ego", self.before_ego, (None, 3), np.float32)
         if self.images.keys() != self.cameras.keys():
             raise ValueError(f"images {sorted(self.images)} and cameras {sorted(self.cameras)} differ")
         for name, image in self.images.items():
-            expect(f"images[{name}]", image, (None, None, None, 3), np.uint8)
+            expect(f"images[{name}]", image, (1 + len(self.before_ego), None, None, 3), np.uint8)
+
+
+def earlier_frame(t_us: I64) -> int | None:
+    """Which of the images taken at t_us (K,), ascending, is about FRAME_GAP_S older than the last one.
+
+    None if there is none within FRAME_GAP_RANGE_S.
+    """
+    age_s = (t_us[-1] - t_us) * 1e-6
+    nearest = int(np.abs(age_s - FRAME_GAP_S).argmin())
+    low, high = FRAME_GAP_RANGE_S
+    return nearest if low <= age_s[nearest] <= high else None

@@ -11,6 +11,8 @@ from drive.contracts.command import DrivingCommand
 from drive.contracts.observation import Observation
 
 DT_S = 0.1
+USER_COLUMNS = 12
+NOBODY = np.zeros((0, USER_COLUMNS), np.float32)
 STEPS = 40
 
 
@@ -44,6 +46,8 @@ class Plan:
             was replaced by a safe brake), "refined" (changed after selection for a better critique),
             "own_command" (the VLA's command was missing or too old, the planner used its own).
         latency_ms: Stage -> milliseconds.
+        road_users: float32 (N, 12), other road users that the planner sees, in the ego frame at plan time:
+            box centre x, y [m], yaw [rad], length, width [m], probability, and the centre in 1, 2 and 3 s.
         command_age_s: How long ago what the command was made of was seen; 0 for the planner's own command.
     """
 
@@ -55,10 +59,12 @@ class Plan:
     flags: tuple[str, ...] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     command_age_s: float = 0.0
+    road_users: F32 = field(default_factory=lambda: NOBODY)
 
     def __post_init__(self) -> None:
         expect("proposals_ego", self.proposals_ego, (None, None, 3), np.float32)
         expect("scores", self.scores, (len(self.proposals_ego),), np.float32)
+        expect("road_users", self.road_users, (None, USER_COLUMNS), np.float32)
 
 
 class Policy(Protocol):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from drive.contracts import F32, F64, I64, U8
+from drive.data.frames import COLOURS
 from drive.data.samples import Batch
 from drive.geometry.commands import classify
 from drive.geometry.se2 import wrap
@@ -66,8 +67,11 @@ def augmented(
     shift_px = np.rint(focal_px * np.tan(drawn.yaw_rad)).astype(np.int64)
     yaw = np.arctan(shift_px / focal_px)
     label, speed = turned(batch["label_ego"], yaw), batch["speed_mps"]
+    images = batch["image"]
+    if images.shape[2] > 1:
+        images = shifted(disturb_images(images, drawn), shift_px)
     return batch | {
-        "image": shifted(disturb_images(batch["image"], drawn), shift_px),
+        "image": images,
         "speed_mps": np.maximum(speed + drawn.speed_mps, 0.0).astype(np.float32),
         "targets_ego": (turned(batch["targets_ego"], yaw) + drawn.target_m).astype(np.float32),
         "label_ego": label,
@@ -92,17 +96,22 @@ def _draw_one(config: AugmentConfig, rng: np.random.Generator) -> tuple[F64, ...
 
 
 def disturb_images(images: U8, drawn: Disturbance) -> U8:
-    """Brightness and contrast, by one look-up table a stripe: uint8 (B, H, W, 3), W a multiple of 16."""
+    """Brightness and contrast of the colours, by one look-up table a stripe.
+
+    Args:
+        images: uint8 (B, H, W, 4), W a multiple of 16; the fourth channel, a difference of two images, stays.
+        drawn: Of the B samples.
+    """
     import cv2
 
     levels = np.arange(256, dtype=np.float32)[:, None]
-    out = np.empty_like(images)
+    out = images.copy()
     width = images.shape[2] // _STRIPES
     for image, result, gain, offset in zip(images, out, drawn.gain, drawn.offset, strict=True):
         table = np.clip(levels * gain + offset[:, None], 0, 255).astype(np.uint8)  # (16, 256, 3)
         for stripe in range(_STRIPES):
             columns = slice(stripe * width, (stripe + 1) * width)
-            result[:, columns] = cv2.LUT(image[:, columns], table[stripe][None])
+            result[:, columns, :COLOURS] = cv2.LUT(image[:, columns, :COLOURS], table[stripe][None])
     return out
 
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from drive.contracts import I64, LogMeta, UserError
 from drive.data.camera import CameraSpec
+from drive.data.frames import CHANNELS
 from drive.data.samples import COLUMNS, Samples, samples_of
 from drive.files import new_folder, read_json, sha256_file, sha256_json, write_json
 from drive.progress import track
 
-VERSION = 2
+VERSION = 3
 Column = NDArray[Any]
 
 
@@ -175,7 +176,7 @@ def _append(file: BinaryIO, columns: dict[str, list[Column]], part: Samples) -> 
 
 def _open(folder: Path, drives: Sequence[DriveSource], camera: CameraSpec, key: str) -> Bundle:
     count = read_json(folder / "bundle.json")["samples"]
-    shape = (count, camera.height_px, camera.width_px, 3)
+    shape = (count, camera.height_px, camera.width_px, CHANNELS)
     images = np.memmap(folder / "images.u8", np.uint8, "r", shape=shape)
     with np.load(folder / "columns.npz", allow_pickle=False) as stored:
         return Bundle(Samples(image=images, **{name: stored[name] for name in COLUMNS}), tuple(drives), key)

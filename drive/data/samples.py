@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drive.contracts import F32, I32, I64, U8, DriveLog
-from drive.data import ground
-from drive.data.camera import CameraSpec, conform
+from drive.data import agents, ground
+from drive.data.camera import CameraSpec
+from drive.data.frames import CHANNELS, frame
+from drive.data.observations import earlier_step
 from drive.geometry.commands import classify
+from drive.geometry.se2 import to_local
 
 Batch = dict[str, NDArray[Any]]
 NO_LIGHT = 3
@@ -23,7 +26,7 @@ class Samples:
     """N training samples; every array has N rows.
 
     Attributes:
-        image: uint8 (N, H, W, 3), RGB, seen through the spec's camera.
+        image: uint8 (N, H, W, 4), RGB seen through the spec's camera and what moved (drive.data.frames).
         speed_mps, speed_limit_mps: float32 (N,).
         turn: int32 (N,), observation.Turn.
         targets_ego: float32 (N, 2, 2) [m].
@@ -32,6 +35,7 @@ class Samples:
         aux: float32 (N, 3), [light, distance to stop line m, gap to lead m]; NaN = unknown.
         weight: float32 (N,), weight in the loss.
         ground: uint8 (N, rows, columns), bits of drive.data.ground.
+        agents: float32 (N, 24, 12), tables of drive.data.agents.
         drive: int32 (N,), row in the list of drives.
         plan_index: int32 (N,), planning step within the drive.
     """
@@ -46,6 +50,7 @@ class Samples:
     aux: F32
     weight: F32
     ground: U8
+    agents: F32
     drive: I32
     plan_index: I32
 
@@ -81,13 +86,9 @@ def samples_of(
     )
     chosen, speed = chosen[usable], speed[usable]
     label, aux = plans.label_ego[chosen], plans.aux[chosen]
-    images, model = plans.images[camera.name], plans.cameras[camera.name]
-    shape = (len(chosen), camera.height_px, camera.width_px, 3)
-    image = (
-        np.stack([conform(images[i], model, camera) for i in chosen])
-        if len(chosen)
-        else np.zeros(shape, np.uint8)
-    )
+    image = np.zeros((len(chosen), camera.height_px, camera.width_px, CHANNELS), np.uint8)
+    for row, step in enumerate(chosen):
+        image[row] = _frame(log, int(step), camera)
     return Samples(
         image=image,
         speed_mps=speed,
@@ -101,9 +102,22 @@ def samples_of(
         ground=np.stack([ground.ground_of(log, int(i)) for i in chosen])
         if len(chosen)
         else np.zeros((0, ground.ROWS, ground.COLUMNS), np.uint8),
+        agents=np.array([agents.agents_of(log, int(i)) for i in chosen], np.float32).reshape(
+            -1, agents.MOST, agents.COLUMNS
+        ),
         drive=np.full(len(chosen), drive, np.int32),
         plan_index=chosen.astype(np.int32),
     )
+
+
+def _frame(log: DriveLog, step: int, camera: CameraSpec) -> U8:
+    """uint8 (H, W, 4) of a planning step."""
+    plans, before = log.plans, earlier_step(log, step)
+    images, model = plans.images[camera.name], plans.cameras[camera.name]
+    if before is None:
+        return frame(images[step], model, camera)
+    poses = log.ego.pose_world[plans.step[[before, step]]]
+    return frame(images[step], model, camera, images[before], to_local(poses[0], poses[1]).astype(np.float32))
 
 
 def _commands(recorded: I32, label_ego: F32, speed_mps: F32, aux: F32) -> I32:

@@ -47,13 +47,16 @@ class ModelConfig:
         noise_levels: Truncation: anchors are noised with the first `noise_levels` of the 1000 DDIM steps.
         sampling_steps: Denoising steps at inference.
         use_speed: False hides the ego speed from the network (ego-status-free variant).
+        use_motion: False hides what moved between two images (one-frame variant).
         use_image: False leaves the encoder out: an MLP on speed, speed limit and route hint.
         use_command: False leaves the driving command out: the planner neither emits nor reads one.
         refine_steps: Batches of changes with which the chosen trajectory is improved on the scene that the
             planner sees (drive.model.field); 0 = off, 1 or 2 are enough.
         reflect_rounds: Rounds in which the worst term of its critique picks the next change; 0 = off.
         field_guidance: Pull of that reward field on every denoising step; 0 = off.
-        head: "regression" plans one trajectory straight from the features: no anchors, diffusion, scores.
+        head: "flow" takes the noise away by rectified flow instead of diffusion; "regression" plans one
+            trajectory straight from the features: no anchors, noise, scores.
+        flow_noise: Standard deviation of the noise around the starts of "flow" (1 = that of the labels).
     """
 
     camera: Camera = field(default_factory=CameraSpec)
@@ -75,12 +78,14 @@ class ModelConfig:
     noise_levels: Annotated[int, Bounds(1, 1000)] = 50
     sampling_steps: Annotated[int, Bounds(1, 1000)] = 2
     use_speed: bool = True
+    use_motion: bool = True
     use_image: bool = True
     use_command: bool = True
     refine_steps: Annotated[int, Bounds(0, 5)] = 0
     reflect_rounds: Annotated[int, Bounds(0, 3)] = 0
     field_guidance: NotNegative = 0.0
-    head: Literal["diffusion", "regression"] = "diffusion"
+    head: Literal["diffusion", "flow", "regression"] = "diffusion"
+    flow_noise: NotNegative = 0.1
 
     def __post_init__(self) -> None:
         first, end = self.crop_rows
@@ -95,7 +100,7 @@ class ModelConfig:
             if getattr(self, name) and not self.use_image:
                 raise UserError(f"model.{name}: needs model.use_image, without it the planner sees no scene")
         highest = FIRST_LEVEL + LEVEL_STEP * (self.sampling_steps - 1)
-        if highest >= self.noise_levels:
+        if self.head == "diffusion" and highest >= self.noise_levels:
             raise UserError(
                 f"model.sampling_steps: {self.sampling_steps} steps start at noise level {highest}, "
                 f"model.noise_levels has only {self.noise_levels}"

@@ -1,21 +1,14 @@
-"""Truncated, anchored diffusion: a little noise is added to anchors and removed in two DDIM steps."""
+"""Anchored sampling: a little noise is added to anchors and removed in two steps, under the command."""
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from drive.model.anchors import carries_out
 from drive.model.network import NO_COMMAND, PlannerNetwork, Scene
-
-if TYPE_CHECKING:
-    from diffusers import DDIMScheduler
-
-TRAIN_STEPS = 1000
-LAST_LEVEL = 10
-LEVEL_STEP = 20
+from drive.model.noise import chain_of
 
 
 class Proposals(NamedTuple):
@@ -33,24 +26,6 @@ class Proposals(NamedTuple):
     scores: Tensor
     obeys: Tensor
     chosen_ego: Tensor
-
-
-@cache
-def scheduler(sampling_steps: int) -> "DDIMScheduler":
-    """DDIM with x0-prediction; its last `sampling_steps` time steps are 10, 30, 50 ... from the end."""
-    from diffusers import DDIMScheduler
-
-    with torch.inference_mode(False):  # made while planning, it must still serve training
-        ddim = DDIMScheduler(
-            num_train_timesteps=TRAIN_STEPS,
-            beta_schedule="scaled_linear",
-            prediction_type="sample",
-            clip_sample=False,
-            steps_offset=LAST_LEVEL,
-        )
-        ddim.set_timesteps(TRAIN_STEPS // LEVEL_STEP)
-        ddim.timesteps = ddim.timesteps[-sampling_steps:]
-    return ddim
 
 
 def sample(
@@ -103,19 +78,19 @@ def _denoised(
 ) -> Tensor:
     """States (B, P, 16) that start from `start` with noise, after the steps under the command."""
     condition = network.condition(scene.features, command)
-    ddim = scheduler(network.config.sampling_steps)
+    chain = chain_of(network.config)
     weight = network.config.guidance
     free = network.condition(scene.features, torch.full_like(command, NO_COMMAND)) if weight != 1.0 else None
-    state = ddim.add_noise(start, noise, ddim.timesteps[:1])
-    for level in ddim.timesteps:
-        levels = level.expand(len(start))
+    state = chain.begin(start, noise)
+    for index, level in enumerate(chain.levels):
+        levels = command.new_full((len(start),), level)
         clean = network.denoise(scene.ground, condition, start, state, levels)
         if free is not None:
             clean_free = network.denoise(scene.ground, free, start, state, levels)
             clean = clean_free + weight * (clean - clean_free)
         if guide is not None:
             clean = clean + guide(clean)
-        state = ddim.step(clean, int(level), state, eta=0.0).prev_sample
+        state = chain.step(clean, index, state)
     return state
 
 

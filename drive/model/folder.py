@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # torch takes seconds: what is wrong with a folder's files is
 
     from drive.model.network import PlannerNetwork
 
-FORMAT = 2
+FORMAT = 3
 WEIGHTS, CONFIG, META = "model.safetensors", "config.json", "meta.json"
 
 

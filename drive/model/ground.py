@@ -11,24 +11,27 @@ from drive.data.camera import CameraSpec
 
 CELL_M = 2.0  # twice the ground truth's: the heads draw each cell finer
 HEIGHTS_M = (0.0, 1.2)  # road surface; bodies and what stands on it
-_FINER = round(CELL_M / truth.CELL_M)
-ROWS, COLUMNS = truth.ROWS // _FINER, truth.COLUMNS // _FINER
+FINER = round(CELL_M / truth.CELL_M)
+ROWS, COLUMNS = truth.ROWS // FINER, truth.COLUMNS // FINER
 _NEAREST_M = 0.5
 
 
-def image_places(camera: CameraSpec, mount_m: Sequence[float], rows: tuple[int, int]) -> Tensor:
-    """Where the cells' middles are in the image: float32 (heights, ROWS, COLUMNS, 2).
+def image_places(
+    camera: CameraSpec, mount_m: Sequence[float], rows: tuple[int, int], cell_m: float = CELL_M
+) -> Tensor:
+    """Where the middles of cells are in the image: float32 (heights, R, C, 2).
 
     Args:
         camera: View of the network.
         mount_m: Place of the camera, forward of the rear axle and above the ground [m].
         rows: First and last (exclusive) image row that the network uses.
+        cell_m: Size of the cells that the ground is divided into.
 
     Returns:
         (x, y) in [-1, 1] over the used rows, as `grid_sample` wants them; far outside what is not seen.
     """
-    x = truth.FROM_X_M + CELL_M * (torch.arange(ROWS) + 0.5)
-    y = -truth.HALF_Y_M + CELL_M * (torch.arange(COLUMNS) + 0.5)
+    x = torch.arange(truth.FROM_X_M, truth.TO_X_M, cell_m) + cell_m / 2
+    y = torch.arange(-truth.HALF_Y_M, truth.HALF_Y_M, cell_m) + cell_m / 2
     flat = torch.meshgrid(x - mount_m[0], y, indexing="ij")
     levels = (torch.full_like(flat[0], height - mount_m[1]) for height in HEIGHTS_M)
     points = torch.stack([torch.stack((*flat, z), -1) for z in levels]).double()
@@ -38,6 +41,11 @@ def image_places(camera: CameraSpec, mount_m: Sequence[float], rows: tuple[int, 
     scale = place.new_tensor([camera.width_px, rows[1] - rows[0]])
     normal = 2 * (place - place.new_tensor([0.0, rows[0]])) / scale - 1
     return torch.where(depth > _NEAREST_M, normal, 9.0).clamp(-9, 9).float()
+
+
+def seen_cells(camera: CameraSpec, mount_m: Sequence[float], rows: tuple[int, int]) -> Tensor:
+    """Which cells of the ground truth are in the image, at one of HEIGHTS_M: bool (ROWS, COLUMNS) of it."""
+    return (image_places(camera, mount_m, rows, truth.CELL_M).abs() <= 1).all(-1).any(0)
 
 
 class GroundView(nn.Module):
@@ -64,7 +72,7 @@ class GroundView(nn.Module):
             nn.BatchNorm2d(channels),
             nn.ReLU(),
         )
-        self.head = nn.Conv2d(channels, truth.CHANNELS * _FINER**2, 1)
+        self.head = nn.Conv2d(channels, truth.CHANNELS * FINER**2, 1)
 
     def forward(self, maps: Sequence[Tensor]) -> Tensor:
         """Feature maps (B, inside[i], h, w) of the used image rows -> (B, C, ROWS, COLUMNS)."""
@@ -80,7 +88,7 @@ class GroundView(nn.Module):
 
     def logits(self, ground: Tensor) -> Tensor:
         """What is there: (B, drive.data.ground.CHANNELS, its ROWS, its COLUMNS)."""
-        return pixel_shuffle(self.head(ground), _FINER)
+        return pixel_shuffle(self.head(ground), FINER)
 
 
 def along(ground: Tensor, points_ego: Tensor) -> Tensor:

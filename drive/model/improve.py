@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from drive.model.boxes import boxes_of
+from drive.model.agents import Boxes
+from drive.model.config import ModelConfig
 from drive.model.diffusion import Proposals, around
 from drive.model.field.guidance import Guidance
 from drive.model.field.refine import Refined, RefineOptions, refine
@@ -41,10 +42,12 @@ def wanted(network: PlannerNetwork) -> bool:
     return bool(config.refine_steps or config.reflect_rounds or config.field_guidance)
 
 
-def seen_scene(network: PlannerNetwork, scene: Scene, inputs: Inputs, command: Tensor) -> Prepared:
+def seen_scene(
+    network: PlannerNetwork, scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes
+) -> Prepared:
     """The predicted scene of a batch, prepared."""
     ground = network.ground.logits(scene.ground).sigmoid().numpy()
-    return prepare(predicted_scene(scene, inputs, command, boxes_of(ground), ground))
+    return prepare(predicted_scene(scene, inputs, command, boxes, ground))
 
 
 def guidance(network: PlannerNetwork, field_scene: Prepared) -> Guidance | None:
@@ -60,6 +63,7 @@ def improve(
     command: Tensor,
     proposals: Proposals,
     noise: Tensor,
+    config: ModelConfig | None = None,
 ) -> Improved:
     """Improve the chosen trajectories of a batch.
 
@@ -72,8 +76,9 @@ def improve(
         command: int64 (B, 2).
         proposals: What was sampled.
         noise: (B, P, 16), standard normal, for what a reflection draws anew.
+        config: Whose `refine_steps` and `reflect_rounds` count; None = the network's.
     """
-    config = network.config
+    config = config or network.config
     chosen = proposals.chosen_ego
     scored = FIELD.score(torch.cat([chosen[:, None], proposals.knots_ego], 1), field_scene)
     first = scored.at(torch.zeros(len(chosen), dtype=torch.long, device=chosen.device))
@@ -82,7 +87,7 @@ def improve(
     if config.reflect_rounds:
 
         def renoise(knots: Tensor, turn: int) -> Tensor:
-            if turn == 0 or config.head == "regression":
+            if turn == 0 or network.config.head == "regression":
                 return proposals.knots_ego
             return around(network, scene, command, knots, noise.roll(turn, 1))
 

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from drive.contracts import Lateral, Longitudinal, Turn
+from drive.data.frames import CHANNELS, COLOURS
+from drive.model.agents import AgentHead
 from drive.model.anchors import InputStatistics
 from drive.model.config import ModelConfig
-from drive.model.ground import COLUMNS, ROWS, GroundView, along, image_places
+from drive.model.ground import COLUMNS, FINER, ROWS, GroundView, along, image_places, seen_cells
 from drive.model.horizon import KNOTS
 
 NO_COMMAND = -1
@@ -21,7 +23,7 @@ class Inputs(NamedTuple):
     """One batch of what the planner sees.
 
     Attributes:
-        image: uint8 (B, H, W, 3), RGB.
+        image: uint8 (B, H, W, 4), RGB and what moved (drive.data.frames).
         speed_mps: float32 (B,); NaN = hidden.
         speed_limit_mps: float32 (B,).
         turn: int64 (B,), observation.Turn.
@@ -95,6 +97,7 @@ class PlannerNetwork(nn.Module):
     mean: Tensor
     std: Tensor
     anchors: Tensor
+    seen_cells: Tensor
 
     def __init__(self, config: ModelConfig, statistics: InputStatistics) -> None:
         super().__init__()
@@ -122,18 +125,23 @@ class PlannerNetwork(nn.Module):
             self._build_command(config)
         if self.intents:
             self.intent = nn.Sequential(nn.Linear(self._condition, 128), nn.ReLU(), nn.Linear(128, _STATE))
-        if config.head == "diffusion":
+        if config.head != "regression":
             self._build_decoder(config)
 
     def _build_eyes(self, config: ModelConfig) -> None:
         inner = config.channels
-        self.fine = nn.Sequential(_conv(3, inner[0], 5, 4), _conv(inner[0], inner[1], 3, 2))
+        self.image_channels = CHANNELS if config.use_motion else COLOURS
+        self.fine = nn.Sequential(_conv(self.image_channels, inner[0], 5, 4), _conv(inner[0], inner[1], 3, 2))
         self.coarse = nn.Sequential(_conv(inner[1], inner[2], 3, 2), _conv(inner[2], inner[3], 3, 1))
         self.squeeze = nn.Sequential(nn.Conv2d(inner[3], config.map_channels, 1), nn.ReLU())
         for part in (self.fine, self.coarse, self.squeeze):
             part.to(memory_format=torch.channels_last)
         places = image_places(config.camera, config.mount_m, config.crop_rows)
         self.ground = GroundView(places, (inner[1], inner[3]), config.ground_channels)
+        self.agents = AgentHead(config.ground_channels, FINER)
+        self.register_buffer(
+            "seen_cells", seen_cells(config.camera, config.mount_m, config.crop_rows), persistent=False
+        )
         rows = (config.crop_rows[1] - config.crop_rows[0]) // 16
         cells = config.map_channels * rows * (config.camera.width_px // 16)
         self.pool = nn.Sequential(nn.Linear(cells, config.width), nn.LayerNorm(config.width), nn.ReLU())
@@ -166,10 +174,10 @@ class PlannerNetwork(nn.Module):
     @property
     def proposals(self) -> int:
         """Trajectories that one plan is chosen from."""
-        return self.intents + (len(self.anchors) if self.config.head == "diffusion" else 0)
+        return self.intents + (len(self.anchors) if self.config.head != "regression" else 0)
 
     def see(self, image: Tensor) -> Seen:
-        """Image uint8 or float (B, H, W, 3) in 0..255 -> what it shows; zeros without `use_image`."""
+        """Image uint8 or float (B, H, W, 4) in 0..255 -> what it shows; zeros without `use_image`."""
         config = self.config
         if not config.use_image:
             zeros = self.mean.new_zeros
@@ -177,7 +185,8 @@ class PlannerNetwork(nn.Module):
                 zeros(len(image), config.width), zeros(len(image), config.ground_channels, ROWS, COLUMNS)
             )
         top, bottom = config.crop_rows
-        x = image[:, top:bottom].permute(0, 3, 1, 2).float()  # channels_last in memory
+        used = image[:, top:bottom, :, : self.image_channels]
+        x = used.permute(0, 3, 1, 2).float()  # channels_last in memory
         fine = self.fine(x.div(127.5).sub(1))
         coarse = self.coarse(fine)
         pooled = self.pool(self.squeeze(coarse).float().flatten(1))

@@ -12,6 +12,7 @@ from torch import Tensor
 from drive.contracts import (
     F32,
     I64,
+    NOBODY,
     U8,
     DrivingCommand,
     Lateral,
@@ -21,8 +22,9 @@ from drive.contracts import (
     Trajectory,
     UserError,
 )
-from drive.data.camera import conform
+from drive.data.frames import CHANNELS, frame_of
 from drive.geometry.commands import LEAD_GAP_M, agree
+from drive.model.agents import boxes_of, road_users
 from drive.model.config import ModelConfig
 from drive.model.diffusion import Proposals, sample
 from drive.model.field.reward import NAMES
@@ -79,9 +81,11 @@ class PlannerPolicy:
             confidence = _probability(scene.lateral, command[:, 0]) * _probability(
                 scene.longitudinal, command[:, 1]
             )
+            boxes = boxes_of(self.network.agents(scene.ground)) if self.needs_images else None
             encoded = time.perf_counter()
-            noise = self.noise(observations, seed)
-            field = seen_scene(self.network, scene, inputs, command) if wanted(self.network) else None
+            noise, field = self.noise(observations, seed), None
+            if boxes and wanted(self.network):
+                field = seen_scene(self.network, scene, inputs, command, boxes)
             predicted = time.perf_counter()
             guide = guidance(self.network, field) if field else None
             proposals = sample(self.network, scene, command, inputs.speed_mps, noise, guide)
@@ -89,14 +93,10 @@ class PlannerPolicy:
             better = improve(self.network, scene, field, command, proposals, noise) if field else None
             if better:
                 proposals = proposals._replace(chosen_ego=better.knots_ego)
-        done = time.perf_counter()
-        latency = {
-            "prepare": 1e3 * (seen - start) / len(observations),
-            "encode": 1e3 * (encoded - seen) / len(observations),
-            "diffuse": 1e3 * (sampled - predicted) / len(observations),
-        }
+        spent = {"prepare": seen - start, "encode": encoded - seen, "diffuse": sampled - predicted}
         if better:
-            latency["improve"] = 1e3 * (done - sampled + predicted - encoded) / len(observations)
+            spent["improve"] = time.perf_counter() - sampled + predicted - encoded
+        latency = {stage: 1e3 * seconds / len(observations) for stage, seconds in spent.items()}
         plans = [
             _plan(
                 observation,
@@ -105,6 +105,7 @@ class PlannerPolicy:
                 if self.network.config.use_command
                 else None,
                 latency,
+                boxes and road_users(boxes, i),
             )
             for i, observation in enumerate(observations)
         ]
@@ -135,9 +136,9 @@ def inputs_from(observations: Sequence[Observation], network: PlannerNetwork) ->
 
 
 def _images(observations: Sequence[Observation], config: ModelConfig) -> U8:
-    """uint8 (B, H, W, 3); for a planner that looks at none one black pixel each."""
+    """uint8 (B, H, W, 4); for a planner that looks at none one black pixel each."""
     if not config.use_image:
-        return np.zeros((len(observations), 1, 1, 3), np.uint8)
+        return np.zeros((len(observations), 1, 1, CHANNELS), np.uint8)
     camera = config.camera
     for observation in observations:
         if camera.name not in observation.images:
@@ -145,9 +146,7 @@ def _images(observations: Sequence[Observation], config: ModelConfig) -> U8:
             raise UserError(
                 f"this planner needs images of camera {camera.name!r}, the observation has {have}"
             )
-    return np.stack(
-        [conform(o.images[camera.name][-1], o.cameras[camera.name], camera) for o in observations]
-    )
+    return np.stack([frame_of(observation, camera) for observation in observations])
 
 
 def _probability(logits: Tensor, chosen: Tensor) -> Tensor:
@@ -160,7 +159,11 @@ def _row(batch: Rows, index: int) -> Rows:
 
 
 def _plan(
-    observation: Observation, proposals: Proposals, said: _Said | None, latency_ms: dict[str, float]
+    observation: Observation,
+    proposals: Proposals,
+    said: _Said | None,
+    latency_ms: dict[str, float],
+    users: F32 | None,
 ) -> Plan:
     knots, scores = proposals.knots_ego.numpy(), proposals.scores.numpy()
     usable = np.isfinite(knots).all() and np.isfinite(scores).all() and np.isfinite(observation.speed_mps)
@@ -186,6 +189,7 @@ def _plan(
         ),
         flags=("split_brain",) if split else (),
         latency_ms=latency_ms,
+        road_users=NOBODY if users is None or not np.isfinite(users).all() else users,
     )
 
 

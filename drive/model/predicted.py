@@ -6,7 +6,8 @@ from torch import Tensor
 
 from drive.contracts import F32, F64, Bool
 from drive.data import ground as truth
-from drive.model.boxes import Boxes
+from drive.data.agents import LATER_S
+from drive.model.agents import Boxes
 from drive.model.field.motion import FIELD_DT_S, FIELD_STEPS
 from drive.model.field.scene import REACH_M, FieldScene, Grid
 from drive.model.network import Inputs, Scene
@@ -19,17 +20,17 @@ GRID = Grid(
     truth.HALF_Y_M - _HALF_CELL_M,
     truth.CELL_M,
 )
-LEAST_PROBABILITY = 0.5  # less sure road users, and lights, move nobody
+AGENTS_FROM = 0.65  # less sure road users move nobody
+RED_FROM = 0.5
 ROAD_FROM = 0.2  # above this probability of being road nobody is moved away
 ONCOMING_FROM = 0.5
 EDGE_M = 0.3  # the road's edge is not sharper than this, as in drive.score.road
-_MOVES_MPS = 1.0
 _CURVE = np.linspace(0.0, 1.0, 6)[1:]
 _BEHIND_M, _BEYOND_M = 8.0, 60.0
 
 
 def predicted_scene(scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes, ground: F32) -> FieldScene:
-    """What the network sees: road and oncoming lanes, boxes at constant velocity, light, and the route hint.
+    """What the network sees: road and oncoming lanes, boxes with futures, light, and the route hint.
 
     Args:
         scene: Of a batch of B.
@@ -50,20 +51,25 @@ def predicted_scene(scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes,
         wrong_way_m=_map([-outside_m(one[truth.ONCOMING] > ONCOMING_FROM) for one in ground]),
         route=torch.from_numpy(route_of(inputs.targets_ego.numpy().astype(np.float64))).float(),
         stop_m=scene.stop_m,
-        red=torch.where(red >= LEAST_PROBABILITY, red, 0.0),
+        red=torch.where(red >= RED_FROM, red, 0.0),
         command=command,
         grid=GRID,
     )
 
 
 def agents_of(boxes: Boxes) -> tuple[Tensor, Tensor]:
-    """Poses (B, A, 20, 3) at constant velocity, and probabilities, 0 below LEAST_PROBABILITY."""
-    moves = boxes.velocity.norm(dim=-1) > _MOVES_MPS
-    yaw = torch.where(moves, torch.atan2(boxes.velocity[..., 1], boxes.velocity[..., 0]), boxes.pose[..., 2])
+    """Poses (B, A, 20, 3) and probabilities (B, A), 0 below AGENTS_FROM.
+
+    Centres go straight from each predicted place to the next, and past the last one as before; the heading
+    stays the detected one.
+    """
+    places = torch.cat([boxes.pose[..., None, :2], boxes.later], 2)  # (B, A, 4, 2), at 0, 1, 2, 3 s
     time_s = FIELD_DT_S * torch.arange(1, FIELD_STEPS + 1)
-    xy = boxes.pose[..., None, :2] + boxes.velocity[..., None, :] * time_s[:, None]
-    pose = torch.cat([xy, yaw[..., None, None].expand(*xy.shape[:3], 1)], -1)
-    return pose, torch.where(boxes.probability >= LEAST_PROBABILITY, boxes.probability, 0.0)
+    before = time_s.long().clamp(max=len(LATER_S) - 1)  # LATER_S are whole seconds
+    share = (time_s - before)[:, None]
+    xy = places[:, :, before] * (1 - share) + places[:, :, before + 1] * share
+    pose = torch.cat([xy, boxes.pose[..., None, 2:].expand(*xy.shape[:3], 1)], -1)
+    return pose, torch.where(boxes.probability >= AGENTS_FROM, boxes.probability, 0.0)
 
 
 def outside_m(inside: Bool) -> F32:

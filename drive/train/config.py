@@ -84,8 +84,11 @@ class TrainConfig:
         data: Log roots.
         cache: Folder of decoded samples; default: `cache` in the output folder.
         init_from: Model whose weights and frozen statistics to start from; null = from scratch.
+        eyes_from: Model whose image part to take over, frozen: what it sees on the samples is computed once,
+            and training the rest takes a fraction of the time; null = train the image part too.
         exclude_towns: Never trained on.
         validation_share: Share of routes held out for the numbers at the end.
+        split_seed: Which routes these are: the same for all training seeds.
         standing_share: Share kept of the samples in which nothing happens: standing, and to stay so.
         model: Architecture.
         loop: Optimisation.
@@ -97,8 +100,10 @@ class TrainConfig:
     data: tuple[Path, ...] = ()
     cache: Path | None = None
     init_from: Path | None = None
+    eyes_from: Path | None = None
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS
     validation_share: Annotated[float, Bounds(0, 0.9)] = 0.1
+    split_seed: Count = 0
     standing_share: Share = 0.35
     model: ModelConfig = field(default_factory=ModelConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)

@@ -15,7 +15,7 @@ from drive.model.diffusion import obedience
 from drive.model.horizon import KNOT_S, KNOTS, STRIDE
 from drive.model.network import PlannerNetwork, Scene
 from drive.score.rollouts import SPACING_M, distances, index_at, possible, simple_paths
-from drive.train.losses import Batch, Denoised, distances_m, noise_and_denoise
+from drive.train.losses import Batch, Denoised, distances_m, nearest_anchor, noise_and_denoise
 from drive.train.weights import LossWeights
 
 _ON_M = 6.0  # so far a path has to go on after its roll-out: else the command only ends well by ending
@@ -88,8 +88,9 @@ def dream_loss(
     truth = truth_of(mine)
     dreams = dream(mine, truth, generator)
     command = torch.from_numpy(dreams.command)
-    done = noise_and_denoise(network, Scene(*(part.detach()[rows] for part in scene)), command, generator)
     label = torch.from_numpy(dreams.label_ego)
+    frozen = Scene(*(part.detach()[rows] for part in scene))
+    done = noise_and_denoise(network, frozen, command, label, generator)
     known = torch.from_numpy(dreams.known)
     feasible = torch.from_numpy(dreams.feasible) & known
     speed = mine["true_speed_mps"]
@@ -133,8 +134,7 @@ def _scores(
 def _nearest_error(network: PlannerNetwork, done: Denoised, label: Tensor) -> Tensor:
     """L1 (R,) of the proposal whose anchor is nearest to the label."""
     with torch.no_grad():
-        intents = network.intents
-        nearest = intents + distances_m(network, done.start[:, intents:], label).argmin(1)
+        nearest = nearest_anchor(network, done.start, label)[:, 0]
     row = torch.arange(len(label))
     return (done.clean[row, nearest] - network.normalise(label)).abs().mean(1)
 

@@ -8,9 +8,11 @@ from drive.contracts import F32, I64
 from drive.data.batches import collate
 from drive.data.ground import OCCUPIED, ONCOMING, ROAD
 from drive.data.samples import Samples
+from drive.model.agents import boxes_of
 from drive.model.diffusion import obedience, sample
 from drive.model.horizon import KNOTS, STRIDE
 from drive.model.network import PlannerNetwork
+from drive.train.agents import found
 from drive.train.learner import encode
 from drive.train.losses import Batch, inputs_of
 
@@ -23,11 +25,15 @@ def evaluate_samples(network: PlannerNetwork, samples: Samples, rows: I64) -> di
 
     Empty if there are no rows.
     """
-    return {name: float(value.mean()) for name, value in measure_samples(network, samples, rows).items()}
+    measured = measure_samples(network, samples, rows)
+    return {name: float(np.nanmean(value)) for name, value in measured.items() if np.isfinite(value).any()}
 
 
 def measure_samples(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, F32]:
-    """The numbers of `evaluate_samples` per row, each (N,); what the network lacks has no number."""
+    """The numbers of `evaluate_samples` per row, each (N,); what the network lacks has no number.
+
+    NaN in rows where there is nothing to measure: nobody to be found, say.
+    """
     parts = [
         _measure(network, samples, rows[first : first + _BATCH]) for first in range(0, len(rows), _BATCH)
     ]
@@ -61,6 +67,7 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
     if network.config.use_image:
         numbers |= {"light": (scene.light.argmax(1) == batch["light"]) | ~known}
         numbers |= _ground_errors(network.ground.logits(scene.ground) > 0, batch)
+        numbers |= found(boxes_of(network.agents(scene.ground)), batch["agents"], network.seen_cells)
     if network.config.use_command:
         numbers |= {"obeyed": obedience(command, chosen[:, None], batch["true_speed_mps"])[:, 0]}
     return {name: value.float().numpy() for name, value in numbers.items()}

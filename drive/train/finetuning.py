@@ -21,8 +21,8 @@ from drive.model.network import PlannerNetwork, Scene
 from drive.train.adapters import assert_active, attach, merge, save_adapter
 from drive.train.config import FinetuneConfig
 from drive.train.fit import fit
-from drive.train.learner import PlannerLearner, see
-from drive.train.losses import Denoised, hide_commands, imitation_loss, inputs_of, noise_and_denoise
+from drive.train.learner import FROZEN, PlannerLearner, see
+from drive.train.losses import Denoised, hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
 
 if TYPE_CHECKING:
     from peft import LoraModel
@@ -47,13 +47,13 @@ class AdapterLearner(PlannerLearner):
             seen = see(self.network, inputs, self.loop.precision)  # frozen: the same for both
             self.lora[0].disable_adapter_layers()
             old_scene = self.network.interpret(seen, inputs)
-            old = noise_and_denoise(self.network, old_scene, command, generator)
+            old = noise_and_denoise(self.network, old_scene, command, knots_of(batch), generator)
             self.lora[0].enable_adapter_layers()
         generator.set_state(before)
         scene = self.network.interpret(seen, inputs)
-        done = noise_and_denoise(self.network, scene, command, generator)
+        done = noise_and_denoise(self.network, scene, command, knots_of(batch), generator)
         terms = imitation_loss(self.network, scene, done, batch, self.weights)
-        for name in ("perception", "ground"):  # their layers are frozen
+        for name in FROZEN:
             terms.pop(name, None)
         terms |= self.dreams(scene, batch, generator)
         terms["distill"] = self.distill * _distance(old_scene, old, scene, done, batch["replay"])

@@ -10,8 +10,11 @@ from drive.model.network import Inputs, PlannerNetwork, Scene, Seen
 from drive.train.config import LoopConfig
 from drive.train.dreaming import dream_loss
 from drive.train.fit import Learner
-from drive.train.losses import hide_commands, imitation_loss, inputs_of, noise_and_denoise
+from drive.train.losses import hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
 from drive.train.weights import LossWeights
+
+FEATURES = "pooled"  # in a batch: what the images show was computed before (drive.train.features)
+FROZEN = ("perception", "ground", "agents")  # terms of the image part
 
 
 class PlannerLearner(Learner):
@@ -25,10 +28,12 @@ class PlannerLearner(Learner):
 
     def terms(self, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
         """Weighted loss terms."""
-        scene = encode(self.network, inputs_of(batch), self.loop.precision)
+        scene = scene_of(self.network, batch, self.loop.precision)
         command = hide_commands(batch["command"], self.network.config.command_drop, generator)
-        done = noise_and_denoise(self.network, scene, command, generator)
+        done = noise_and_denoise(self.network, scene, command, knots_of(batch), generator)
         terms = imitation_loss(self.network, scene, done, batch, self.weights)
+        if FEATURES in batch:
+            terms = {name: value for name, value in terms.items() if name not in FROZEN}
         return terms | self.dreams(scene, batch, generator)
 
     def dreams(self, scene: Scene, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
@@ -36,6 +41,14 @@ class PlannerLearner(Learner):
         if not (self.weights.dream or self.weights.dream_unsafe):
             return {}
         return dream_loss(self.network, scene, batch, self.weights, generator)
+
+
+def scene_of(network: PlannerNetwork, batch: dict[str, Tensor], precision: str) -> Scene:
+    """Encode a batch; where it brings what its images show, the image part is not run."""
+    inputs = inputs_of(batch)
+    if FEATURES in batch:
+        return network.interpret(Seen(batch[FEATURES], batch["ground_features"]), inputs)
+    return encode(network, inputs, precision)
 
 
 def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:

@@ -10,8 +10,13 @@ import torch
 from drive.contracts import F32, F64, I64, DriveLog, Lateral, Longitudinal, Observation
 from drive.data.observations import observation_at
 from drive.geometry.commands import LEAD_GAP_M, agree, kind_of
-from drive.model.diffusion import consensus, sample
+from drive.model.agents import boxes_of
+from drive.model.config import ModelConfig
+from drive.model.diffusion import Proposals, consensus, sample
+from drive.model.field.scene import Prepared
 from drive.model.horizon import KNOTS, STRIDE, poses_from_knots
+from drive.model.improve import improve, seen_scene
+from drive.model.network import Inputs, PlannerNetwork, Scene
 from drive.model.policy import PlannerPolicy, inputs_from
 from drive.score.choices import Choices, choices, kinds_of, modes, safe
 from drive.score.scene import FrozenScene, freeze_log
@@ -20,6 +25,7 @@ from drive.score.trials import HORIZON_S
 from drive.score.ways import branches, distinct_lanes
 
 COUNTS = (1, 2, 4, 8, 16)
+REFLECT = ModelConfig(refine_steps=1, reflect_rounds=3)
 WRONG_PER_SCENE = 4
 MODES = 3
 _ACCEL_MPS2 = 2.4
@@ -69,7 +75,8 @@ def ask(policy: PlannerPolicy, situation: Situation, seed: int = 0) -> Sums:
       hold for what is driven, and does the plan carry the flag split_brain? also per lateral word.
     * ade_m/N, best_ade_m/N, reward/N: distance to the label of the chosen and the nearest of N proposals (the
       intended one first, then anchors in an order drawn by the situation's time), and the reward of the
-      chosen one, not refined, whose progress is relative to the furthest safe roll-out.
+      chosen one, not refined, whose progress is relative to the furthest safe roll-out;
+      reflected/N: the same after refinement and REFLECT.reflect_rounds rounds of reflection.
     * modes: where the map branches and 3 kinds of command are feasible, do the safe proposals carry out at
       least 3 distinct ones? covered: share of these kinds that a safe proposal carries out.
     """
@@ -114,23 +121,35 @@ def _ask_counts(sums: Sums, policy: PlannerPolicy, at: Situation, judged: Choice
     network, seen = policy.network, [at.observation]
     inputs = inputs_from(seen, network)
     scene = network.encode(inputs)
-    made = sample(network, scene, network.emit(scene), inputs.speed_mps, policy.noise(seen, seed))
+    noise = policy.noise(seen, seed)
+    made = sample(network, scene, network.emit(scene), inputs.speed_mps, noise)
     order = np.arange(network.proposals)
     draw = np.random.default_rng([seed, at.observation.t_us % 2**64])
     order[network.intents :] = draw.permutation(order[network.intents :])
     label = at.label_ego[STRIDE - 1 :: STRIDE, :2]
     counts = [count for count in COUNTS if count <= len(order)]
-    chosen = []
+    chosen: list[F32] = []
+    names: list[str] = []
+    field = _seen(network, inputs, scene) if network.config.use_image else None
     for count in counts:
         some = torch.from_numpy(order[:count])
-        knots = made.knots_ego[:, some]
-        chosen.append(consensus(knots, made.scores[:, some], network.config.consensus_m)[0].numpy())
-        _count(sums, f"ade_m/{count}", _ade(chosen[-1], label).item())
+        knots, scores = made.knots_ego[:, some], made.scores[:, some]
+        picked = consensus(knots, scores, network.config.consensus_m)
+        _count(sums, f"ade_m/{count}", _ade(picked[0].numpy(), label).item())
         _count(sums, f"best_ade_m/{count}", _ade(knots[0].numpy(), label).min())
+        chosen, names = [*chosen, picked[0].numpy()], [*names, f"reward/{count}"]
+        if field is not None:
+            few = Proposals(knots, scores, made.obeys[:, some], picked)
+            better = improve(network, scene, field, network.emit(scene), few, noise[:, some], REFLECT)
+            chosen, names = [*chosen, better.knots_ego[0].numpy()], [*names, f"reflected/{count}"]
     poses = poses_from_knots(np.stack(chosen), at.scene.speed_mps)
     rewards = total(reward_terms(poses, at.scene, judged.progress_m))
-    for count, reward in zip(counts, rewards, strict=True):
-        _count(sums, f"reward/{count}", reward)
+    for name, reward in zip(names, rewards, strict=True):
+        _count(sums, name, reward)
+
+
+def _seen(network: PlannerNetwork, inputs: Inputs, scene: Scene) -> Prepared:
+    return seen_scene(network, scene, inputs, network.emit(scene), boxes_of(network.agents(scene.ground)))
 
 
 def _ade(knots_ego: F32, label_ego: F32) -> F64:

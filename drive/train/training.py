@@ -18,6 +18,7 @@ from drive.model.horizon import knots_from_poses
 from drive.model.network import PlannerNetwork
 from drive.train.config import TrainConfig
 from drive.train.evaluate import evaluate_samples
+from drive.train.features import give_eyes, seen_features
 from drive.train.fit import fit
 from drive.train.hardware import check_hardware, end_others, first, in_turn
 from drive.train.learner import PlannerLearner
@@ -44,25 +45,31 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
     if config.loop.max_steps < 1:
         raise UserError("loop.max_steps: 0 training steps asked for; give at least 1")
     check_hardware(config.hardware, config.loop.batch_size)
-    if config.hardware.accelerator == "gpu" and (config.loss.dream or config.loss.dream_unsafe):
-        raise UserError("loss.dream: dreams are judged on the CPU only; set it to 0, or accelerator=cpu")
+    _check_combination(config)
     torch.set_num_threads(config.loop.threads)
     cache = config.cache or out_dir / "cache"
     with in_turn(cache):
         bundle = load_bundle(find_drives(config.data, config.exclude_towns), config.model.camera, cache)
-    rows, held = split_rows(bundle, config.validation_share, config.loop.seed)
+    rows, held = split_rows(bundle, config.validation_share, config.split_seed)
     rows = thin_standing(bundle.samples, rows, config.standing_share, config.loop.seed)
     if first():
         dump_config(config, out_dir / "config.yaml")
     network, parent = _start(config, bundle, rows)
+    eyes, features = None, None
+    if config.eyes_from is not None and config.model.use_image:
+        eyes = give_eyes(network, config.eyes_from)
+        with in_turn(cache):
+            features = seen_features(network, bundle.samples, f"{eyes}/{bundle.key}", cache)
     learner = PlannerLearner(network, config.loop, config.loss)
     batches = Batches(
-        bundle.samples, rows, config.loop.batch_size, config.loop.seed, config.model.camera, config.augment
-    )
-    fit(learner, batches, out_dir, _fingerprint(config, bundle, parent), "train", config.hardware)
+        bundle.samples, rows, config.loop.batch_size, config.loop.seed,
+        config.model.camera, config.augment, features=features,
+    )  # fmt: skip
+    fit(learner, batches, out_dir, _fingerprint(config, bundle, parent, eyes), "train", config.hardware)
     end_others()
     provenance = {
         "kind": "train",
+        "eyes": eyes,
         "steps": config.loop.max_steps,
         "data_key": bundle.key,
         "drives": len(bundle.drives),
@@ -74,6 +81,15 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
         out_dir / MODEL, network, parent_id=parent, config_sha=config_sha(config), provenance=provenance
     )
     return out_dir / MODEL
+
+
+def _check_combination(config: TrainConfig) -> None:
+    if config.hardware.accelerator == "gpu" and (config.loss.dream or config.loss.dream_unsafe):
+        raise UserError("loss.dream: dreams are judged on the CPU only; set it to 0, or accelerator=cpu")
+    if config.eyes_from is not None and config.augment.yaw_rad:
+        raise UserError(
+            "augment.yaw_rad: with eyes_from images are looked at once and cannot turn; set it to 0"
+        )
 
 
 def _start(config: TrainConfig, bundle: Bundle, rows: I64) -> tuple[PlannerNetwork, str | None]:
@@ -97,12 +113,13 @@ def _start(config: TrainConfig, bundle: Bundle, rows: I64) -> tuple[PlannerNetwo
     ), None
 
 
-def _fingerprint(config: TrainConfig, bundle: Bundle, parent: str | None) -> str:
+def _fingerprint(config: TrainConfig, bundle: Bundle, parent: str | None, eyes: str | None) -> str:
     """Hash of what decides the weights: not of where data, cache and output lie."""
     parts: Mapping[str, Any] = {
         "model": config.model, "loop": config.loop, "augment": config.augment, "loss": config.loss,
         "validation_share": config.validation_share, "standing_share": config.standing_share,
-        "data": bundle.key, "parent": parent,
+        "split_seed": str(config.split_seed),
+        "data": bundle.key, "parent": parent, "eyes": eyes,
     }  # fmt: skip
     return sha256_json({name: part if isinstance(part, str | float | None) else config_sha(part)
                         for name, part in parts.items()})[:16]  # fmt: skip

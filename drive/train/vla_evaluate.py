@@ -8,6 +8,7 @@ from drive.contracts import I64, Observation, RouteHint, Turn
 from drive.contracts.observation import CameraModel
 from drive.data.batches import collate
 from drive.data.camera import CameraSpec
+from drive.data.frames import COLOURS
 from drive.data.samples import Samples
 from drive.model.vla.speaker import Speaker
 from drive.model.vla.truth import reasoning_of
@@ -77,7 +78,7 @@ def observation_of(samples: Samples, row: int, camera: CameraSpec) -> Observatio
     model = CameraModel(camera.intrinsics, _mounted(camera), (camera.width_px, camera.height_px))
     return Observation(
         t_us=row,
-        images={camera.name: np.asarray(samples.image[row])[None]},
+        images={camera.name: np.asarray(samples.image[row, ..., :COLOURS])[None]},
         cameras={camera.name: model},
         history_ego=np.zeros((1, 3), np.float32),
         speed_mps=float(samples.speed_mps[row]),

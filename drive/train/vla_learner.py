@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from drive.contracts import Turn
+from drive.data.frames import COLOURS
 from drive.model.vla.command import SLOTS, spell
 from drive.model.vla.prompt import PromptInput, Task
 from drive.model.vla.speaker import Speaker, padded
@@ -107,7 +108,7 @@ class VlaLearner(Learner):
     def _read(self, rows: list[list[int]], batch: dict[str, Tensor]) -> Tensor:
         ids, mask = (part.to(batch["image"].device) for part in padded(rows, self.speaker.pad))
         network: Any = self.network
-        return network.read(ids, batch["image"][:, None], self.speaker.size_px, mask).hidden
+        return network.read(ids, batch["image"][..., :COLOURS][:, None], self.speaker.size_px, mask).hidden
 
 
 def prompts_of(batch: dict[str, Tensor], speaker: Speaker) -> list[PromptInput]:

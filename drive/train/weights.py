@@ -17,6 +17,7 @@ class LossWeights:
         perception: Light, stop distance and lead gap.
         near_lead: Factor on the gap to leads nearer than 45 m: they are rare, the median answer is "none".
         ground: Cross entropy of what is on the ground: road, oncoming lanes, road users now and later.
+        agents: Detection of road users, with their size, heading and future (drive.train.agents).
         dream: The same of a trajectory for another feasible command, with a kinematic roll-out as label
             (drive.train.dreaming); 0 = nobody dreams.
         dream_unsafe: Under a command that nothing safe carries out: scores and the expert's own anchor.
@@ -32,6 +33,7 @@ class LossWeights:
     perception: float = 0.2
     near_lead: float = 1.0
     ground: float = 1.0
+    agents: float = 0.3
     dream: float = 0.0
     dream_unsafe: float = 0.0
     dream_share: float = 1 / 6

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from drive.contracts import F64, CameraModel, DriveLog, Plan
+from drive.geometry.boxes import corners
 from drive.score.scene import freeze_log
 from drive.score.terms import reduce, reward_terms
 from drive.score.trials import TrialField, trial_field
@@ -14,7 +15,9 @@ from drive.viz import bev
 
 _SIZE_IN, _DPI = (15.6, 5.6), 100
 _NEAREST_M = 0.5
+_WORTH = 0.995  # terms of the critique below this are told
 _LINE = 76
+_SEEN = "#b3123f"
 
 
 def draw_plan(log: DriveLog, plan_index: int, plan: Plan) -> bytes:
@@ -22,7 +25,8 @@ def draw_plan(log: DriveLog, plan_index: int, plan: Plan) -> bytes:
 
     Left: the camera's picture with the label (what the recorded driver or the expert did) and the plan on the
     road; below it command, flags and how drive.score judges the plan. Middle: bird's-eye view with all
-    proposals, the brighter the higher their score. Right: `drive.score.trials.trial_field`. Rewards are
+    proposals, the brighter the higher their score, and the road users that the planner sees, dashed, with
+    their next three seconds. Right: `drive.score.trials.trial_field`. Rewards are
     those of the true scene, which the planner does not see.
 
     Returns:
@@ -43,12 +47,13 @@ def draw_plan(log: DriveLog, plan_index: int, plan: Plan) -> bytes:
     field = trial_field(freeze_log(log, plan_index))
     _draw_field(right, field)
     for axes, title in (
-        (middle, "proposals, brighter = higher score"),
+        (middle, "proposals, brighter = higher score; dashed = seen by the planner"),
         (right, "reward of being there in 4 s, on the true scene"),
     ):
         bev.draw_moment(axes, log, int(log.plans.step[plan_index]), road=axes is middle)
         axes.set_title(title, fontsize=10, color=bev.COLOURS["ego"])
     _draw_proposals(middle, plan)
+    _draw_seen(middle, plan)
     for axes in (middle, right):
         _draw_paths(axes, log, plan_index, plan)
     out = io.BytesIO()
@@ -118,6 +123,9 @@ def words(log: DriveLog, plan_index: int, plan: Plan) -> list[str]:
     one = reduce(reward_terms(plan.best.pose_ego[None], freeze_log(log, plan_index)))
     judged = [f"{name} {float(value[0]):.2f}" for name, value in one.items()]
     lines += textwrap.wrap("judged on the true scene: " + ", ".join(judged), _LINE)
+    if plan.critique:
+        seen = [f"{name} {value:.2f}" for name, value in plan.critique.items() if value < _WORTH]
+        lines += textwrap.wrap("on what it sees itself: " + (", ".join(seen) or "nothing to mend"), _LINE)[:1]
     took = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in plan.latency_ms.items())
     lines.append(f"latency: {took or 'not measured'}")
     return [*lines, "", "green: the recorded label   orange: the plan   a dot every second"]
@@ -147,6 +155,16 @@ def _draw_proposals(axes: Any, plan: Plan) -> None:
     collection = LineCollection(list(lines[order]), cmap="viridis", lw=1.4, alpha=0.8, zorder=8)
     collection.set_array(plan.scores[order])
     axes.add_collection(collection)
+
+
+def _draw_seen(axes: Any, plan: Plan) -> None:
+    """What the planner takes for road users: the surer, the less faint."""
+    for user in plan.road_users:
+        box = bev.up(corners(user[None, :3].astype(np.float64), user[None, 3:5].astype(np.float64)))[0]
+        later = bev.up(np.concatenate([user[:2], user[6:]]).reshape(-1, 2))
+        faint = float(np.clip(user[5], 0.3, 1.0))
+        axes.plot(*np.concatenate([box, box[:1]]).T, "--", color=_SEEN, lw=1.4, alpha=faint, zorder=11)
+        axes.plot(*later.T, ":", color=_SEEN, lw=1.4, alpha=faint, zorder=11)
 
 
 def _draw_paths(axes: Any, log: DriveLog, plan_index: int, plan: Plan) -> None:

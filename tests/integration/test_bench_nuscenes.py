@@ -250,9 +250,10 @@ def test_rendered_pictures_reach_the_policy_and_are_labelled(nuscenes_mini: Path
     assert {r.images for r in report.rows[1:]} == {"none"}
     assert len(policy.seen) == 67
     for observation in policy.seen:
-        assert observation.images["front"].shape == (1, 144, 256, 3)
+        assert observation.images["front"].shape == (2, 144, 256, 3)
+        assert observation.before_ego.shape == (1, 3)
         assert observation.route.provenance == "oracle"
-    pictures = np.stack([o.images["front"][0] for o in policy.seen])
+    pictures = np.stack([o.images["front"][-1] for o in policy.seen])
     assert len({p.tobytes() for p in pictures}) > 60
     grey = (np.ptp(pictures[:, 100:].astype(int), axis=-1) < 12).mean()
     assert grey > 0.5  # mostly road ahead of the bonnet

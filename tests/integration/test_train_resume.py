@@ -18,6 +18,7 @@ from drive.contracts import UserError
 from drive.model import load_policy
 from drive.train import TrainConfig, train
 from drive.train.checkpoint import FOLDER
+from drive.train.features import EYES
 from tests import builders
 from tests.unit.train.drives import write_drives
 
@@ -160,3 +161,31 @@ def test_sigterm_saves_at_a_step_boundary_and_exits_with_its_own_code(
         process.stderr.read()
         assert process.wait(timeout=60) == 75
     assert len(list((tmp_path / FOLDER).iterdir())) == 1
+
+
+def test_given_eyes_stay_as_they_are_and_are_looked_through_once(
+    config: TrainConfig, straight: Path, tmp_path: Path
+) -> None:
+    seeing = replace(config, eyes_from=straight, loop=replace(config.loop, seed=5), cache=tmp_path / "cache")
+    model = train(seeing, tmp_path / "one")
+    old, new = weights(straight), weights(model)
+    eyes = [name for name in old if name.split(".")[0] in EYES]
+    assert len(eyes) > 20
+    for name in eyes:
+        np.testing.assert_array_equal(old[name].numpy(), new[name].numpy(), err_msg=name)
+    assert not torch.equal(old["decode_condition.weight"], new["decode_condition.weight"])
+    assert json.loads((model / "meta.json").read_text())["provenance"]["eyes"] is not None
+    (folder,) = (tmp_path / "cache").glob("features-*")
+    stamp = (folder / "ground.f16").stat().st_mtime_ns
+    again = train(seeing, tmp_path / "two")
+    assert (folder / "ground.f16").stat().st_mtime_ns == stamp
+    assert_equal(model, again)
+
+
+def test_eyes_that_do_not_fit_are_one_line(config: TrainConfig, straight: Path, tmp_path: Path) -> None:
+    other = replace(config, eyes_from=straight, model=replace(config.model, ground_channels=16))
+    with pytest.raises(UserError, match=r"its ground_channels is 48, model.ground_channels is 16"):
+        train(other, tmp_path / "one")
+    turning = replace(config, eyes_from=straight, augment=replace(config.augment, yaw_rad=0.1))
+    with pytest.raises(UserError, match=r"augment\.yaw_rad"):
+        train(turning, tmp_path / "two")

@@ -24,6 +24,7 @@ from drive.config import changed
 from drive.contracts import Bool, UserError
 from drive.data.bundle import DriveSource, find_drives, held_groups
 from drive.files import json_safe, write_json
+from drive.model.agents import boxes_of
 from drive.model.diffusion import sample
 from drive.model.field.scene import prepare
 from drive.model.field.truth import true_scene
@@ -66,7 +67,7 @@ def judge(policy: PlannerPolicy, at: Situation) -> Outcome:
         made = sample(network, scene, command, inputs.speed_mps, noise)
         told = [(int(command[0, 0]), int(command[0, 1]))]
         fields = {
-            PREDICTED: seen_scene(network, scene, inputs, command),
+            PREDICTED: seen_scene(network, scene, inputs, command, boxes_of(network.agents(scene.ground))),
             TRUE: prepare(true_scene([at.scene], commands=told)),
         }
         better = {

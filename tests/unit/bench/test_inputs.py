@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from drive.bench.inputs import ego_motion, future_ego, history, observation_at, oracle_route
 from drive.contracts import Observation, Turn
+from drive.geometry.se2 import to_local
+from tests import builders
 
 KEY_US = 500_000
 
@@ -118,3 +120,18 @@ def test_the_first_key_frame_has_no_speed() -> None:
     t_us, pose = track(0.0, 0.0)
     with pytest.raises(ValueError, match="earlier key frame"):
         observation_at(t_us, pose, 0)
+
+
+@pytest.mark.parametrize(("gap_us", "frames"), [(500_000, 2), (1_000_000, 1)])
+def test_the_key_frame_before_is_shown_if_it_is_near_enough_in_time(gap_us: int, frames: int) -> None:
+    _, pose = track(0.3, 0.1)
+    t_us = np.arange(len(pose), dtype=np.int64) * gap_us
+    camera = builders.camera(4)
+    now, earlier = (np.full((4, 4, 3), level, np.uint8) for level in (9, 5))
+    seen = observation_at(t_us, pose, 5, image=(now, camera), earlier=earlier)
+    assert [int(one.max()) for one in seen.images["front"]] == [5, 9][-frames:]
+    assert seen.before_ego.shape == (frames - 1, 3)
+    if frames == 2:
+        np.testing.assert_allclose(seen.before_ego[0], to_local(pose[4], pose[5]), atol=1e-4)
+    blind = observation_at(t_us, pose, 5)
+    assert (dict(blind.images), blind.before_ego.shape) == ({}, (0, 3))

@@ -35,7 +35,7 @@ def test_only_steps_with_a_label_become_samples(bundle) -> None:
     labelled = int(np.isfinite(log.plans.label_ego).all((1, 2)).sum())
     assert 0 < labelled < len(log.plans.step)
     assert len(bundle.samples) == 6 * labelled
-    assert bundle.samples.image.shape[1:] == (144, 256, 3)
+    assert bundle.samples.image.shape[1:] == (144, 256, 4)
     assert np.isfinite(bundle.samples.label_ego).all()
 
 

@@ -1,5 +1,6 @@
 """A comparison's config: what its entries may be, and how each model is trained."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ def test_the_shipped_config_compares_with_every_baseline_on_held_out_towns(
     shipped: PlannerEvalConfig,
 ) -> None:
     made = {name: training(shipped, name, 1).model for name, e in shipped.models.items() if e.trained}
-    assert made["ours"] == shipped.train.model
+    assert replace(made["ours"], refine_steps=0) == shipped.train.model
+    assert shipped.models["generate_and_score"].weights_of == "ours"
+    assert shipped.train.eyes_from == Path("base")
     assert made["regression"].head == "regression"
     assert not made["diffusion_without_command"].use_command
     assert not made["without_ego_status"].use_speed

@@ -43,7 +43,7 @@ def random_inputs(batch: int = 3, seed: int = 0) -> Inputs:
     camera = TINY.camera
     return Inputs(
         torch.from_numpy(
-            rng.integers(0, 256, (batch, camera.height_px, camera.width_px, 3)).astype(np.uint8)
+            rng.integers(0, 256, (batch, camera.height_px, camera.width_px, 4)).astype(np.uint8)
         ),
         torch.from_numpy(rng.uniform(0, 12, batch).astype(np.float32)),
         torch.full((batch,), 13.9),

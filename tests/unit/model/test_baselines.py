@@ -13,7 +13,7 @@ from drive.model.folder import load_model, save_model
 from drive.model.policy import PlannerPolicy
 from drive.train.adapters import attach, merge
 from drive.train.learner import encode
-from drive.train.losses import imitation_loss, noise_and_denoise
+from drive.train.losses import imitation_loss, knots_of, noise_and_denoise
 from drive.train.weights import LossWeights
 from tests import builders
 from tests.unit.model.networks import TINY, random_inputs, tiny_network
@@ -26,6 +26,8 @@ BASELINES: dict[str, tuple[dict[str, object], int]] = {  # name -> (changes, pro
     "commanded regression": ({"head": "regression"}, 1),
     "no command": ({"use_command": False}, ANCHORS),
     "no speed": ({"use_speed": False}, 1 + ANCHORS),
+    "flow": ({"head": "flow"}, 1 + ANCHORS),
+    "one frame": ({"use_motion": False}, 1 + ANCHORS),
     "ego status": ({"head": "regression", "use_command": False, "use_image": False}, 1),
 }
 NAMES = tuple(BASELINES)
@@ -51,12 +53,14 @@ def test_a_baseline_plans_with_its_proposals_and_says_only_what_it_has(name: str
 def test_every_part_that_is_there_learns(name: str) -> None:
     network, batch = tiny_network(**BASELINES[name][0]), batch_of()
     scene = encode(network, random_inputs(4), "fp32")
-    done = noise_and_denoise(network, scene, batch["command"], torch.Generator().manual_seed(0))
+    done = noise_and_denoise(
+        network, scene, batch["command"], knots_of(batch), torch.Generator().manual_seed(0)
+    )
     terms = imitation_loss(network, scene, done, batch, LossWeights())
     sum(terms.values()).backward()
     assert [n for n, p in network.named_parameters() if p.grad is None] == []
     assert ("command" in terms) == network.config.use_command
-    assert ("denoise" in terms) == (network.config.head == "diffusion")
+    assert ("denoise" in terms) == (network.config.head != "regression")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,7 +87,13 @@ def test_without_command_a_told_command_changes_nothing_in_training() -> None:
     network = tiny_network(use_command=False)
     scene = encode(network, random_inputs(4), "fp32")
     clean = [
-        noise_and_denoise(network, scene, torch.tensor([command] * 4), torch.Generator().manual_seed(0))
+        noise_and_denoise(
+            network,
+            scene,
+            torch.tensor([command] * 4),
+            knots_of(batch_of()),
+            torch.Generator().manual_seed(0),
+        )
         for command in ([0, 3], [3, 0])
     ]
     torch.testing.assert_close(clean[0].clean, clean[1].clean, rtol=0, atol=0)

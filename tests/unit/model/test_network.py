@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from drive.contracts import Lateral, Longitudinal
-from drive.model.diffusion import consensus, obedience, sample, scheduler
+from drive.model.diffusion import consensus, obedience, sample
 from drive.model.network import NO_COMMAND
 from tests.unit.model.networks import random_inputs, tiny_network
 
@@ -36,16 +36,6 @@ def test_a_hidden_speed_is_not_read() -> None:
     hidden = inputs._replace(speed_mps=torch.full((2,), float("nan")))
     assert torch.isfinite(network.encode(hidden).features).all()
     assert not torch.allclose(network.encode(hidden).features, network.encode(inputs).features)
-
-
-def test_the_last_two_ddim_steps_end_without_noise() -> None:
-    ddim = scheduler(2)
-    assert ddim.timesteps.tolist() == [30, 10]
-    clean = torch.randn(2, 3, 16)
-    state = ddim.add_noise(clean, torch.randn(2, 3, 16), ddim.timesteps[:1])
-    for level in ddim.timesteps:
-        state = ddim.step(clean, int(level), state, eta=0.0).prev_sample
-    torch.testing.assert_close(state, clean, atol=1e-5, rtol=1e-5)
 
 
 def test_proposals_that_obey_get_the_bonus_and_no_command_means_no_bonus() -> None:
@@ -80,17 +70,6 @@ def test_guidance_of_one_is_the_plain_decoder_and_more_changes_the_result() -> N
     network.config = replace(network.config, guidance=2.0)
     guided = sample(network, scene, command, inputs.speed_mps, noise)
     assert not torch.allclose(plain.knots_ego, guided.knots_ego)
-
-
-def test_a_scheduler_first_used_while_planning_still_trains() -> None:
-    scheduler.cache_clear()
-    with torch.inference_mode():
-        scheduler(2)
-    start = torch.ones(1, 2, requires_grad=True)
-    noisy = scheduler(2).add_noise(start, torch.zeros(1, 2), torch.tensor([10]))
-    noisy.sum().backward()
-    assert start.grad is not None
-    assert (start.grad > 0).all()
 
 
 def test_the_driven_trajectory_is_what_the_proposals_near_the_best_agree_on() -> None:

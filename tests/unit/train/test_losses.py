@@ -4,11 +4,12 @@ import numpy as np
 import torch
 
 from drive.data.ground import CHANNELS, COLUMNS, ROWS
-from drive.train.learner import encode
+from drive.train.learner import FROZEN, encode
 from drive.train.losses import (
     distances_m,
     hide_commands,
     imitation_loss,
+    knots_of,
     noise_and_denoise,
 )
 from drive.train.weights import LossWeights
@@ -32,13 +33,16 @@ def batch_of(count: int = 4) -> dict[str, torch.Tensor]:
         "weight": torch.ones(count),
         "ground": torch.zeros((count, CHANNELS, ROWS, COLUMNS), dtype=torch.uint8),
         "ground_known": torch.ones((count, CHANNELS), dtype=torch.bool),
+        "agents": torch.tensor([[[12.0, 1.0, 0.0, 4.5, 1.9, 0.0, *(12.0, 1.0) * 3]]]).expand(count, -1, -1),
     }
 
 
 def terms_of(batch: dict[str, torch.Tensor], seed: int = 0) -> dict[str, torch.Tensor]:
     network = tiny_network()
     scene = encode(network, random_inputs(len(batch["weight"])), "fp32")
-    done = noise_and_denoise(network, scene, batch["command"], torch.Generator().manual_seed(seed))
+    done = noise_and_denoise(
+        network, scene, batch["command"], knots_of(batch), torch.Generator().manual_seed(seed)
+    )
     return imitation_loss(network, scene, done, batch, WEIGHTS)
 
 
@@ -64,7 +68,9 @@ def test_unknown_perception_labels_give_finite_gradients() -> None:
     network = tiny_network()
     batch = batch_of() | {"stop_m": torch.full((4,), torch.nan), "lead_m": torch.full((4,), torch.nan)}
     scene = encode(network, random_inputs(4), "fp32")
-    done = noise_and_denoise(network, scene, batch["command"], torch.Generator().manual_seed(0))
+    done = noise_and_denoise(
+        network, scene, batch["command"], knots_of(batch), torch.Generator().manual_seed(0)
+    )
     sum(imitation_loss(network, scene, done, batch, WEIGHTS).values()).backward()
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
 
@@ -72,14 +78,16 @@ def test_unknown_perception_labels_give_finite_gradients() -> None:
 def test_samples_without_weight_do_not_count() -> None:
     batch = batch_of() | {"weight": torch.zeros(4)}
     terms = terms_of(batch)
-    assert all(float(terms[name].detach()) == 0 for name in terms if name not in ("perception", "ground"))
+    assert all(float(terms[name].detach()) == 0 for name in terms if name not in FROZEN)
 
 
 def test_every_head_gets_a_gradient() -> None:
     network = tiny_network()
     batch = batch_of()
     scene = encode(network, random_inputs(4), "fp32")
-    done = noise_and_denoise(network, scene, batch["command"], torch.Generator().manual_seed(0))
+    done = noise_and_denoise(
+        network, scene, batch["command"], knots_of(batch), torch.Generator().manual_seed(0)
+    )
     sum(imitation_loss(network, scene, done, batch, WEIGHTS).values()).backward()
     without = [name for name, p in network.named_parameters() if p.grad is None]
     assert without == []

@@ -11,7 +11,8 @@ from drive.geometry.commands import agree, kind_of
 from drive.model.network import PlannerNetwork
 from drive.model.policy import PlannerPolicy
 from drive.score.choices import choices, safe
-from drive.train.questions import COUNTS, WRONG_PER_SCENE, Situation, ask, situations, usable_steps
+from drive.score.terms import reward_terms, total
+from drive.train.questions import COUNTS, REFLECT, WRONG_PER_SCENE, Situation, ask, situations, usable_steps
 from tests.unit.model.networks import TINY, statistics, tiny_network
 from tests.unit.train.drives import picture_drive
 
@@ -87,7 +88,21 @@ def test_more_proposals_only_come_nearer_and_all_of_them_are_the_plan(log: Drive
     best = policy.plan([at.observation], 0)[0].best.pose_ego
     gap = np.linalg.norm((best - at.label_ego)[4::5, :2], axis=-1).mean()
     assert answers["ade_m/16"][0] == pytest.approx(gap, abs=1e-4)
-    assert all(0 <= answers[f"reward/{count}"][0] <= 1 for count in COUNTS)
+    assert all(0 <= answers[f"{name}/{n}"][0] <= 1 for name in ("reward", "reflected") for n in COUNTS)
+
+
+def test_the_reflected_plan_is_the_plan_of_a_planner_that_reflects(log: DriveLog) -> None:
+    torch.manual_seed(0)
+    network = PlannerNetwork(replace(TINY, kmeans_anchors=11), statistics(kmeans_anchors=11))
+    answers = ask(PlannerPolicy(network, "tiny"), first(log))
+    network.config = replace(
+        network.config, refine_steps=REFLECT.refine_steps, reflect_rounds=REFLECT.reflect_rounds
+    )
+    at = first(log)
+    best = PlannerPolicy(network, "tiny").plan([at.observation], 0)[0].best.pose_ego
+    judged = choices(at.scene, at.lead_gap_m, at.label_ego[None].astype(np.float64))
+    reward = total(reward_terms(best[None], at.scene, judged.progress_m))[0]
+    assert answers["reflected/16"][0] == pytest.approx(float(reward), abs=1e-3)
 
 
 def test_planners_without_a_command_or_proposals_answer_what_they_can(log: DriveLog) -> None:
@@ -95,7 +110,7 @@ def test_planners_without_a_command_or_proposals_answer_what_they_can(log: Drive
     plain = ask(PlannerPolicy(tiny_network(use_command=False), "plain"), at)
     assert "agrees" not in plain
     assert not any(name.startswith(("obeys", "wrong")) for name in plain)
-    assert {"safe", "ade_m/8", "reward/1"} <= plain.keys()
+    assert {"safe", "ade_m/8", "reward/1", "reflected/1"} <= plain.keys()
     one = ask(PlannerPolicy(tiny_network(head="regression", use_command=False), "one"), at)
     assert {name for name in one if name.startswith("ade_m")} == {"ade_m/1"}
 

@@ -56,3 +56,24 @@ def test_every_drive_can_be_drawn(kind: str) -> None:
     image = cv2.imdecode(np.frombuffer(draw_plan(log, 0, plan), np.uint8), cv2.IMREAD_COLOR)
     assert image.shape[1] > 1000
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50
+
+
+def test_road_users_that_the_planner_sees_are_drawn_where_it_sees_them() -> None:
+    log = builders.cruise(image_size=32)
+    user = np.array([[20.0, 5.0, 0.3, 4.5, 1.9, 0.9, 22.0, 6.0, 24.0, 7.0, 26.0, 8.0]], np.float32)
+    plain, seen = plan_for(log), replace(plan_for(log), road_users=user)
+    images = [
+        cv2.imdecode(np.frombuffer(draw_plan(log, 0, plan), np.uint8), cv2.IMREAD_COLOR).astype(int)
+        for plan in (plain, seen)
+    ]
+    changed = np.argwhere(np.abs(images[0] - images[1]).sum(2) > 60)
+    assert len(changed) > 20
+    middle = images[0].shape[1] * np.array([0.4, 0.695])  # of the bird's-eye view
+    assert (changed[:, 1] > middle[0]).all()
+    assert (changed[:, 1] < middle.mean()).all()  # left of the ego
+
+
+def test_the_critique_of_the_planner_itself_is_told() -> None:
+    log = builders.cruise(image_size=32)
+    plan = replace(plan_for(log), critique={"no_collision": 0.4, "on_road": 1.0})
+    assert "on what it sees itself: no_collision 0.40" in "\n".join(words(log, 0, plan))
