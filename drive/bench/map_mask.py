@@ -14,7 +14,7 @@ from drive.contracts import U8, UserError
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 ROWS_AT_ONCE = 64
 GREY_8_BIT = (8, 0, 0)
-NO_FILTER, SUB_FILTER = 0, 1
+SUB_FILTER = 1
 
 
 class Window(NamedTuple):
@@ -46,25 +46,62 @@ def read_windows(path: Path, windows: Sequence[Window]) -> list[U8]:
         UserError: The file is damaged or not a PNG.
     """
     out = [np.zeros((w.bottom - w.top, w.right - w.left), np.uint8) for w in windows]
+    end = max((w.bottom for w in windows), default=0)
+    try:
+        for top, pixels in _pixel_rows(path):
+            for i, w in enumerate(windows):
+                first, last = max(w.top, top), min(w.bottom, top + len(pixels))
+                if first < last:
+                    out[i][first - w.top : last - w.top] = pixels[first - top : last - top, w.left : w.right]
+            if top + len(pixels) >= end:
+                return out
+    except _OtherKind:
+        return _read_whole(path, windows)
+    raise _damaged(path)
+
+
+def read_bits(path: Path, window: Window) -> U8:
+    """One window as bits, 1 where a pixel is not 0: uint8 (bottom - top, width / 8 rounded up).
+
+    Raises:
+        UserError: As `read_windows`.
+    """
+    out = np.zeros((window.bottom - window.top, -(-(window.right - window.left) // 8)), np.uint8)
+    try:
+        for top, pixels in _pixel_rows(path):
+            first, last = max(window.top, top), min(window.bottom, top + len(pixels))
+            if first < last:
+                part = pixels[first - top : last - top, window.left : window.right]
+                out[first - window.top : last - window.top] = np.packbits(part > 0, axis=1)
+            if top + len(pixels) >= window.bottom:
+                return out
+    except _OtherKind:
+        return np.packbits(_read_whole(path, [window])[0] > 0, axis=1)
+    raise _damaged(path)
+
+
+class _OtherKind(Exception):
+    """Not 8-bit grey, or rows that depend on each other."""
+
+
+def _pixel_rows(path: Path) -> Iterator[tuple[int, U8]]:
+    """Number of the first row and pixels (<= 64, width) of successive blocks of rows."""
     with path.open("rb") as file:
         width, height, *kind = _header(file, path)
         if tuple(kind) != GREY_8_BIT:
-            return _read_whole(path, windows)
-        top, end = 0, max((w.bottom for w in windows), default=0)
+            raise _OtherKind
+        top = 0
         for block in _row_blocks(file, path, width + 1, height):
             if block[:, 0].max() > SUB_FILTER:
-                return _read_whole(path, windows)
-            wanted = [w.top < top + len(block) and top < w.bottom for w in windows]
-            if any(wanted):
-                pixels = np.where(block[:, :1] == SUB_FILTER, block[:, 1:].cumsum(1, np.uint8), block[:, 1:])
-                for i in np.flatnonzero(wanted):
-                    w = windows[i]
-                    first, last = max(w.top, top), min(w.bottom, top + len(block))
-                    out[i][first - w.top : last - w.top] = pixels[first - top : last - top, w.left : w.right]
+                raise _OtherKind
+            if block[:, 0].any():
+                yield (
+                    top,
+                    np.where(block[:, :1] == SUB_FILTER, block[:, 1:].cumsum(1, np.uint8), block[:, 1:]),
+                )
+            else:
+                yield top, block[:, 1:]
             top += len(block)
-            if top >= end:
-                return out
-    raise _damaged(path)
 
 
 def _header(file: BinaryIO, path: Path) -> tuple[int, int, int, int, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from drive.bench.batch import batch_of
 from drive.bench.cases import STANDARD, Case, SampleSet, cases_of, choose
 from drive.bench.floors import FLOORS, EgoMLP
 from drive.bench.inputs import FUTURE_STEPS, RouteSource, observation_at
+from drive.bench.nuscenes_scenes import read_scenes
 from drive.bench.nuscenes_tables import (
     CAMERA_CHANNEL,
     SPLITS,
@@ -18,18 +19,15 @@ from drive.bench.nuscenes_tables import (
     check_request,
     missing_files,
     open_tables,
-    read_scenes,
     split_scenes,
 )
+from drive.bench.off_road import DrivableArea
 from drive.bench.predictions import Coverage, Predictions, match
 from drive.bench.report import PROTOCOL, BenchReport, PolicyRow, SampleColumns
 from drive.bench.scoring import Truths, columns_of, groups, policy_row, truths
 from drive.contracts import DT_S, F64, U8, CameraModel, Plan, Policy, UserError
 from drive.progress import Progress
 from drive.score.openloop import KEY_DT_S
-
-if TYPE_CHECKING:
-    from nuscenes import NuScenes
 
 Images = Literal["none", "camera", "rendered"]
 ImageSource = Callable[[SceneTrack, int], tuple[U8, CameraModel]]
@@ -71,6 +69,7 @@ def bench_nuscenes(
     announce: Callable[[Mapping[str, tuple[int, int]]], None] | None = None,
     samples: str = STANDARD,
     families: bool = False,
+    off_road: bool = False,
 ) -> BenchReport:
     """Score a policy, and the floors beside it, against recorded driving.
 
@@ -88,12 +87,13 @@ def bench_nuscenes(
         announce: Told the missing sensor files (channel -> missing, expected) before the work starts.
         samples: A rule of `drive.bench.cases`, or a JSON file with sample tokens.
         families: Also count collisions as the published metrics do.
+        off_road: Also count steps off the drivable area; needs the map masks.
 
     Raises:
         UserError: Wrong dataroot, version, split or samples; or the policy needs images and sensor files are
             missing.
     """
-    setting = _setting(dataroot, version, split, samples, families)
+    setting = _setting(dataroot, version, split, samples, families, off_road)
     if announce:
         announce(setting.missing)
     source_name: Images = (images or "camera") if policy.needs_images else "none"
@@ -110,6 +110,7 @@ def bench_predictions(
     samples: str = STANDARD,
     allow_partial: bool = False,
     announce: Callable[[SampleSet, Coverage], None] | None = None,
+    off_road: bool = False,
 ) -> BenchReport:
     """Score predictions from a file, of any planner, with the floors beside them; as `bench_nuscenes`.
 
@@ -121,11 +122,12 @@ def bench_predictions(
         samples: As there.
         allow_partial: See `drive.bench.predictions.match`.
         announce: Told the sample set and what the file covers of it before anything is scored.
+        off_road: As there.
 
     Raises:
         UserError: As `bench_nuscenes` and `match`.
     """
-    setting = _setting(dataroot, version, split, samples, families=True, all_tokens=True)
+    setting = _setting(dataroot, version, split, samples, families=True, off_road=off_road, all_tokens=True)
     pose, coverage = match(predictions, setting.cases, setting.known, allow_partial)
     if announce:
         announce(setting.chosen, coverage)
@@ -142,24 +144,29 @@ def _setting(
     split: str | None,
     samples: str,
     families: bool,
+    off_road: bool,
     all_tokens: bool = False,
 ) -> _Setting:
     chosen = check_request(dataroot, version, split)
-    nusc = open_tables(dataroot, version)
-    scenes = read_scenes(nusc, split_scenes(nusc, chosen))
-    if not scenes:
+    tables = open_tables(dataroot, version)
+    names = split_scenes(tables, chosen)
+    if not names:
         raise UserError(f"{dataroot}: none of the scenes of {chosen} are in the {version} tables")
+    other = SPLITS[version][chosen]
+    elsewhere = () if other == "folds" else split_scenes(tables, other)
+    tracks = read_scenes(tables, [*names, *elsewhere])
+    scenes = tracks[: len(names)]
     cases, sample_set = choose(scenes, samples)
     return _Setting(
         scenes=scenes,
         cases=cases,
         chosen=sample_set,
-        truth=truths(cases, batch_of(cases), families),
-        training=_training_scenes(nusc, version, chosen, scenes),
+        truth=truths(cases, batch_of(cases), families, DrivableArea(dataroot, cases) if off_road else None),
+        training=_training_scenes(scenes, tracks[len(names) :] if elsewhere else None),
         missing=missing_files(scenes, dataroot),
         version=version,
         split=chosen,
-        known=tuple(s["token"] for s in nusc.sample) if all_tokens else (),
+        known=tuple(tables.rows["sample"]) if all_tokens else (),
     )
 
 
@@ -191,6 +198,7 @@ def _report(
         commands=truth.commands,
         groups=groups(next(iter(scored.values())).columns, truth),
         coverage=coverage,
+        truth_off_road=truth.left,
     )
 
 
@@ -269,15 +277,16 @@ def _camera_image(root: Path, scene: SceneTrack, k: int) -> tuple[U8, CameraMode
 
 
 def _training_scenes(
-    nusc: "NuScenes", version: str, split: str, scenes: tuple[SceneTrack, ...]
+    scenes: tuple[SceneTrack, ...], elsewhere: tuple[SceneTrack, ...] | None
 ) -> Callable[[str], tuple[SceneTrack, ...]]:
-    """Evaluated scene name -> scenes on which a floor may train for it; they never include that scene."""
-    other = SPLITS[version][split]
-    if other == "folds":
-        fold = {scene.name: i % FOLDS for i, scene in enumerate(scenes)}
-        return lambda name: tuple(s for s in scenes if fold[s.name] != fold[name])
-    elsewhere = read_scenes(nusc, split_scenes(nusc, other))
-    return lambda name: elsewhere
+    """Evaluated scene name -> scenes on which a floor may train for it; they never include that scene.
+
+    They are those of another split, or without one the other four of five folds.
+    """
+    if elsewhere is not None:
+        return lambda name: elsewhere
+    fold = {scene.name: i % FOLDS for i, scene in enumerate(scenes)}
+    return lambda name: tuple(s for s in scenes if fold[s.name] != fold[name])
 
 
 def _training_label(version: str, split: str) -> str:

@@ -1,6 +1,6 @@
 """The scene in which proposals are driven and judged: road users, areas of the map, the human."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,13 +18,14 @@ from drive.contracts import (
     RoadPatch,
     UserError,
 )
-from drive.geometry.se2 import resample_poses, to_local
-from drive.score.road import EDGE_M, JUNCTION_EDGE_M
+from drive.geometry.se2 import resample_poses, to_local, wrap
+from drive.score.road import EDGE_M, JUNCTION_EDGE_M, OFF_CENTRE_M
 from drive.score.scene import NO_LINES, NO_POINTS, RED, freeze_log
 
 WHEELBASE_SHARE = 0.585  # of the car's length; 2.86 m for the simulator's ego
 REACH_M = 90.0
 AGAINST_COS = -0.5
+PAST_STEPS = 15
 
 
 @dataclass(frozen=True)
@@ -33,28 +34,30 @@ class Areas:
 
     Attributes:
         drivable: Lanes with their edges.
-        against: Only in lanes that lead against the route; None without a route.
-        centre: Centre lines that do not lead against it.
+        with_route: Lanes that do not lead against the route; None without a route.
+        middle: Within 0.5 m of the route; without one, of any centre line.
         junction: Lanes of junctions.
+        lanes: Each lane on its own, an STRtree.
     """
 
     drivable: Any
-    against: Any
-    centre: Any
+    with_route: Any
+    middle: Any
     junction: Any
+    lanes: Any
 
 
 @dataclass(frozen=True)
 class PdmScene:
-    """Everything in the ego frame at plan time; T steps of dt_s.
+    """Everything in the ego frame at plan time; T steps of dt_s, rows of road users from now on.
 
     Attributes:
         case_id: Name.
         speed_mps, accel_mps2, yaw_rate_radps: Ego now.
         ego_size, wheelbase_m: Ego car.
-        agent_pose: float64 (A, T, 3), box centres, recorded: they do not react.
+        agent_pose: float64 (A, T + 1, 3), box centres, recorded: they do not react.
         agent_size_m: float64 (A, 2).
-        agent_valid: bool (A, T).
+        agent_valid: bool (A, T + 1).
         static: bool (A,), obstacles: hitting one costs half.
         areas: None when no map is known.
         route: float64 (R, 2), may be empty.
@@ -62,6 +65,8 @@ class PdmScene:
         red_steps: So many steps they stay red, as recorded.
         speed_limit_mps: Posted; inf when unknown.
         human: float64 (T, 3), what the recorded driver did, or None.
+        past: float64 (H, 3), acceleration [m/s2], yaw rate [rad/s] and heading [rad] at the steps before now,
+            up to 1.5 s, oldest first.
     """
 
     case_id: str
@@ -80,6 +85,7 @@ class PdmScene:
     red_steps: int
     speed_limit_mps: float
     human: F64 | None
+    past: F64 = field(default_factory=lambda: np.zeros((0, 3)))
 
 
 def scene_of(log: DriveLog, plan_index: int) -> PdmScene:
@@ -97,11 +103,12 @@ def scene_of(log: DriveLog, plan_index: int) -> PdmScene:
     times = np.arange(1, STEPS + 1) * DT_S
     human = to_local(resample_poses(log.ego.pose_world, t_s, times), origin)
     route = frozen.route_ego if len(frozen.route_ego) > 1 else NO_POINTS
+    now = to_local(log.agents.pose_world[:, row], origin)
     return replace(
         start_of(log, plan_index),
-        agent_pose=frozen.agent_pose_ego,
+        agent_pose=np.concatenate([now[:, None], frozen.agent_pose_ego], 1),
         agent_size_m=frozen.agent_size_m.astype(np.float64),
-        agent_valid=frozen.agent_valid,
+        agent_valid=np.concatenate([log.agents.valid[:, row, None], frozen.agent_valid], 1),
         static=log.agents.kind == AgentKind.OBSTACLE,
         areas=None if log.road is None else areas_of(log.road, origin, route),
         route=route,
@@ -109,7 +116,18 @@ def scene_of(log: DriveLog, plan_index: int) -> PdmScene:
         red_steps=_red_steps(log, plan_index),
         speed_limit_mps=frozen.speed_limit_mps,
         human=human,
+        past=_past(log, row, t_s),
     )
+
+
+def _past(log: DriveLog, row: int, t_s: F64) -> F64:
+    """Ego at -1.5, -1.4, ..., -0.1 s as far as it was recorded; see `PdmScene.past`."""
+    times = np.arange(-PAST_STEPS, 0) * DT_S
+    times = times[times >= t_s[0] - 1e-6]
+    ego, seen = log.ego, slice(0, row + 1)
+    yaw = wrap(np.unwrap(ego.pose_world[seen, 2]) - ego.pose_world[row, 2])
+    columns = (ego.accel_mps2[seen], ego.yaw_rate_radps[seen], np.unwrap(yaw))
+    return np.stack([np.interp(times, t_s[seen], c.astype(np.float64)) for c in columns], -1)
 
 
 def _red_steps(log: DriveLog, plan_index: int) -> int:
@@ -132,9 +150,9 @@ def start_of(log: DriveLog, plan_index: int) -> PdmScene:
         yaw_rate_radps=float(log.ego.yaw_rate_radps[row]),
         ego_size=log.ego_size,
         wheelbase_m=WHEELBASE_SHARE * log.ego_size.length_m,
-        agent_pose=np.zeros((0, STEPS, 3)),
+        agent_pose=np.zeros((0, STEPS + 1, 3)),
         agent_size_m=np.zeros((0, 2)),
-        agent_valid=np.zeros((0, STEPS), bool),
+        agent_valid=np.zeros((0, STEPS + 1), bool),
         static=np.zeros(0, bool),
         areas=None,
         route=NO_POINTS,
@@ -160,20 +178,42 @@ def areas_of(road: RoadPatch, origin_world: F64, route: F64) -> Areas:
             if road.in_junction[i]
         ]
     )
-    against: list[Any] = []
-    along: list[Any] = []
-    centres: list[Any] = []
-    for i in near:
-        for opposed, piece in _pieces(centre[i], route):
-            line = shapely.LineString(piece)
-            (against if opposed else along).append(line.buffer(half[i], cap_style="flat"))
-            if not opposed:
-                centres.append(line)
-    wrong = None if len(route) < 2 else _union(against).difference(_union(along)).difference(junction)
-    areas = Areas(drivable, wrong, shapely.union_all(centres), junction)
-    for one in (areas.drivable, areas.against, areas.centre, areas.junction):
+    pieces = [(i, *piece) for i in near for piece in _pieces(centre[i], route)]
+    lanes = [shapely.LineString(line).buffer(half[i], cap_style="flat") for i, _, line in pieces]
+    fits = [lane for lane, (_, opposed, _) in zip(lanes, pieces, strict=True) if not opposed]
+    lines = [shapely.LineString(line) for _, _, line in pieces]
+    middle = shapely.union_all(lines) if len(route) < 2 else shapely.LineString(route)
+    areas = Areas(
+        drivable=drivable,
+        with_route=None if len(route) < 2 else _union(fits),
+        middle=middle.buffer(OFF_CENTRE_M),
+        junction=junction,
+        lanes=shapely.STRtree(lanes),
+    )
+    for one in (areas.drivable, areas.with_route, areas.middle, areas.junction):
         shapely.prepare(one)
     return areas
+
+
+def inside(area: Any, points: F64) -> Bool:
+    """Which points (..., 2) lie inside a prepared area?  bool (...)."""
+    return np.asarray(shapely.contains_xy(area, points[..., 0], points[..., 1]), bool)
+
+
+def astride(areas: Areas | None, box: F64) -> Bool:
+    """Are boxes with corners (Q, 4, 2) in more than one lane, and wholly in none, or off the drivable area?
+
+    Returns:
+        bool (Q,); False without a map.
+    """
+    count = len(box)
+    if areas is None or not count:
+        return np.zeros(count, bool)
+    point, lane = areas.lanes.query(shapely.points(box.reshape(-1, 2)), predicate="within")
+    lanes = max(1, len(areas.lanes))
+    inside_of = np.bincount(point // 4 * lanes + lane, minlength=count * lanes).reshape(count, lanes)
+    several = ((inside_of > 0).sum(1) > 1) & (inside_of < 4).all(1)
+    return np.asarray(several | ~inside(areas.drivable, box).all(1))
 
 
 def _union(shapes: list[Any]) -> Any:

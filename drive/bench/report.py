@@ -32,6 +32,9 @@ class PolicyRow:
         collision_clean: Strict rate without the steps in which the recorded ego itself collides.
         families: Strict rate as published metrics count: "stp3", "vad", "uniad" without the recorded ego's
             own collisions (they count as none, as published), and each with "_all" with them.
+        off_road: Strict share of steps in which a corner of the ego box is off the drivable area; None if
+            that was not asked for.
+        off_road_clean: The same without the steps in which the recorded ego itself is.
         l2_interval, collision_interval: 95 % intervals of `l2_m` and `collision_clean`, resampling scenes:
             "at_1s", "up_to_1s", ...
     """
@@ -47,6 +50,8 @@ class PolicyRow:
     collision_valid: HorizonValues
     collision_clean: HorizonValues
     families: Mapping[str, HorizonValues] = field(default_factory=dict)
+    off_road: HorizonValues | None = None
+    off_road_clean: HorizonValues | None = None
     l2_interval: Mapping[str, Interval] = field(default_factory=dict)
     collision_interval: Mapping[str, Interval] = field(default_factory=dict)
 
@@ -82,6 +87,7 @@ class SampleColumns:
         l2_m: Six displacements per sample at 0.5 s steps; NaN where failed or not recorded.
         collided: Six flags per sample.
         grid_collided: The same by family of published metrics.
+        off_road: Six flags per sample, or None.
     """
 
     token: tuple[str, ...]
@@ -91,6 +97,7 @@ class SampleColumns:
     l2_m: Any
     collided: Any
     grid_collided: Mapping[str, Any]
+    off_road: Any = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ class BenchReport:
         groups: The first row's policy by command and by scene.
         commands: Per sample, from the recorded future (oracle).
         coverage: What a file of predictions holds; None for a policy.
+        truth_off_road: Six flags per sample for the recorded ego, or None.
     """
 
     dataset: str
@@ -135,3 +143,4 @@ class BenchReport:
     groups: tuple[GroupRow, ...]
     commands: tuple[str, ...]
     coverage: Coverage | None = None
+    truth_off_road: Any = None

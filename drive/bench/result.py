@@ -199,7 +199,14 @@ def open_loop_table(report: BenchReport) -> EvalTable:
     failed = np.asarray(columns.failed, bool)
     cost = strict(columns.l2_m, failed, FAILED_L2_M)
     hit = np.asarray(columns.collided, np.float64)
-    clean = np.asarray(columns.counted) & ~np.asarray(report.truth_collided)
+    counted = np.asarray(columns.counted)
+    kinds: list[tuple[str, F64, Any, float]] = [
+        ("l2", cost, counted, FAILED_L2_M),
+        ("collision", hit, counted & ~np.asarray(report.truth_collided), 1.0),
+    ]
+    if columns.off_road is not None:
+        off = np.asarray(columns.off_road, np.float64)
+        kinds.append(("off_road", off, counted & ~np.asarray(report.truth_off_road), 1.0))
     table: dict[str, Any] = {
         "case_id": list(columns.token),
         "status": np.where(failed, "failed", "ok"),
@@ -207,10 +214,7 @@ def open_loop_table(report: BenchReport) -> EvalTable:
         "group": list(report.commands),
     }
     metrics = []
-    for label, values, mask, missing in (
-        ("l2", cost, np.asarray(columns.counted), FAILED_L2_M),
-        ("collision", hit, clean, 1.0),
-    ):
+    for label, values, mask, missing in kinds:
         for horizon in reversed(HORIZONS_S):
             k = round(horizon / KEY_DT_S)
             for reading, steps in (("up_to", slice(0, k)), ("at", slice(k - 1, k))):
@@ -255,7 +259,7 @@ def cluster_sums(values: F64, clusters: Sequence[str]) -> tuple[F64, F64]:
 
 def versions() -> dict[str, str]:
     """Versions that the numbers depend on."""
-    return {name: version(name) for name in ("nightdrive", "numpy")}
+    return {name: version(name) for name in ("nightdrive", "numpy", "scipy", "shapely")}
 
 
 def _number(value: Any) -> float:

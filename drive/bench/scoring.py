@@ -10,6 +10,7 @@ from drive.bench.batch import CaseBatch, box_hits
 from drive.bench.cases import Case
 from drive.bench.inputs import oracle_route
 from drive.bench.occupancy import FAMILIES, grid_hits
+from drive.bench.off_road import DrivableArea
 from drive.bench.report import GroupRow, PolicyRow, SampleColumns
 from drive.contracts import F64, Bool, Turn
 from drive.score.bootstrap import Interval, crossed_interval
@@ -34,6 +35,8 @@ class Truths:
         tokens, scenes, commands: Per sample; the command is derived from the recorded future.
         hit: bool (B, 6), steps in which the recorded ego itself overlaps a box.
         grid_hit: The same by family of published metrics; empty if families are not asked for.
+        area: Drivable area, if leaving it is counted.
+        left: bool (B, 6), steps in which the recorded ego itself leaves it; None if it is not counted.
     """
 
     tokens: tuple[str, ...]
@@ -42,10 +45,14 @@ class Truths:
     batch: CaseBatch
     hit: Bool
     grid_hit: Mapping[str, Bool]
+    area: DrivableArea | None = None
+    left: Bool | None = None
 
 
-def truths(cases: Sequence[Case], batch: CaseBatch, families: bool) -> Truths:
-    """Describe samples; `families` also counts collisions as published metrics do."""
+def truths(
+    cases: Sequence[Case], batch: CaseBatch, families: bool, area: DrivableArea | None = None
+) -> Truths:
+    """Describe samples; `families` also counts collisions as published metrics do, `area` leaving it."""
     named = FAMILIES if families else {}
     grid = {name: grid_hits(batch, batch.truth_ego, family) for name, family in named.items()}
     return Truths(
@@ -55,6 +62,8 @@ def truths(cases: Sequence[Case], batch: CaseBatch, families: bool) -> Truths:
         batch=batch,
         hit=box_hits(batch, batch.truth_ego),
         grid_hit=grid,
+        area=area,
+        left=None if area is None else area.left_by(batch.truth_ego),
     )
 
 
@@ -79,6 +88,7 @@ def columns_of(truth: Truths, pose_ego: F64, asked: Bool) -> SampleColumns:
         l2_m=displacement(pose[..., :2], batch.truth_ego[..., :2]),
         collided=box_hits(batch, pose) | failed[:, None],
         grid_collided=grid,
+        off_road=None if truth.area is None else truth.area.left_by(pose) | failed[:, None],
     )
 
 
@@ -100,6 +110,8 @@ def policy_row(name: str, command: str, images: str, columns: SampleColumns, tru
         collision_valid=by_horizon(hit, valid),
         collision_clean=by_horizon(hit, everything & ~truth.hit),
         families=_families(columns, truth),
+        off_road=_off_road(columns, everything),
+        off_road_clean=_off_road(columns, everything if truth.left is None else everything & ~truth.left),
         l2_interval=by_scene(l2, everything, truth.scenes),
         collision_interval=by_scene(hit, everything & ~truth.hit, truth.scenes),
     )
@@ -112,6 +124,10 @@ def _families(columns: SampleColumns, truth: Truths) -> dict[str, HorizonValues]
         out[name] = by_horizon((hits & ~truth.grid_hit[name]).astype(np.float64), columns.counted)
         out[f"{name}_all"] = by_horizon(hits.astype(np.float64), columns.counted)
     return out
+
+
+def _off_road(columns: SampleColumns, mask: Bool) -> HorizonValues | None:
+    return None if columns.off_road is None else by_horizon(columns.off_road.astype(np.float64), mask)
 
 
 def by_scene(values: F64, mask: Bool, scenes: Sequence[str]) -> dict[str, Interval]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from drive.score.openloop import HorizonValues
 
 OPTIONS = (
-    "dataroot", "version", "policy", "predictions", "split", "samples", "images", "command_hint",
+    "dataroot", "version", "policy", "predictions", "split", "samples", "images", "command_hint", "off_road",
 )  # fmt: skip
 VERSION, STANDARD = "v1.0-mini", "standard"
 HORIZONS = ("1 s", "2 s", "3 s")
@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("oracle", "none"),
         help="nuscenes: route hint for the policy: oracle = from the recorded future (default), none = "
         "straight on",
+    )
+    parser.add_argument(
+        "--off-road",
+        action="store_true",
+        help="nuscenes: also count steps off the drivable area (reads maps/, some seconds a map)",
     )
 
 
@@ -102,6 +107,7 @@ def _policy(args: argparse.Namespace, version: str, split: str) -> "BenchReport"
         announce=lambda missing: _print_missing(args.dataroot, missing),
         samples=args.samples or STANDARD,
         families=True,
+        off_road=args.off_road,
     )
 
 
@@ -124,6 +130,7 @@ def _predictions(args: argparse.Namespace, version: str, split: str) -> "BenchRe
         samples=args.samples or STANDARD,
         allow_partial=args.allow_partial,
         announce=_print_coverage,
+        off_road=args.off_road,
     )
 
 
@@ -168,6 +175,11 @@ def _print_report(report: "BenchReport") -> None:
     title = "Collisions [% of steps], strict, clean steps"
     _print_rows(title, columns, report, lambda row: row.collision_clean, 100.0)
     _print_families(report)
+    if report.truth_off_road is not None:
+        own = int(report.truth_off_road[report.columns[report.rows[0].policy].counted].sum())
+        print(f"\nthe recorded ego itself is off the drivable area in {own} steps; without those steps:")
+        title = "Off the drivable area [% of steps], strict, clean steps"
+        _print_rows(title, columns, report, lambda row: row.off_road_clean, 100.0)
     if any(row.failed for row in report.rows):
         _print_rows("L2 [m], valid predictions only", columns, report, lambda row: row.l2_valid_m, 1.0)
         title = "Collisions [%], valid predictions only"
@@ -268,6 +280,7 @@ def payload(report: "BenchReport") -> dict[str, Any]:
         ],
         "columns": report.columns,
         "truth_collided": report.truth_collided,
+        "truth_off_road": report.truth_off_road,
     }
 
 
@@ -275,6 +288,9 @@ def _row_payload(row: "PolicyRow") -> dict[str, Any]:
     head = {k: getattr(row, k) for k in ("policy", "command", "images", "planned", "failed")}
     names = ("l2_m", "l2_valid_m", "collision", "collision_valid", "collision_clean")
     numbers: dict[str, Any] = {name: _horizons(getattr(row, name)) for name in names}
+    for name in ("off_road", "off_road_clean"):
+        value = getattr(row, name)
+        numbers[name] = None if value is None else _horizons(value)
     numbers["families"] = {name: _horizons(values) for name, values in row.families.items()}
     for name in ("l2_interval", "collision_interval"):
         numbers[name] = {key: asdict(value) for key, value in getattr(row, name).items()}

@@ -19,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive compare`."""
     parser.add_argument("a", metavar="A", help="folder that `drive bench ... --out A` wrote")
     parser.add_argument("b", metavar="B", help="the same for the other one")
-    parser.add_argument("--plot", metavar="FILE.png", help="also draw the differences")
+    parser.add_argument(
+        "--plot",
+        metavar="FILE.png",
+        help="also draw differences, scores or error over the horizon, and groups",
+    )
     parser.add_argument(
         "--fail-if-worse", action="store_true", help="exit code 1 if B is worse by the primary metric"
     )
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         from drive.bench.compare_plot import draw
 
         output.check_folder("--plot", Path(args.plot).resolve().parent)
-        draw(found, a.model, b.model, Path(args.plot))
+        draw(found, a, b, Path(args.plot))
         print(f"picture: {args.plot}")
     output.finish(args, payload(a, b, found))
     return 1 if args.fail_if_worse and found.metrics[0].verdict == "worse" else 0

@@ -15,10 +15,12 @@ from shapely import intersects, polygons
 from drive.bench.floors import ConstantVelocity, GoStraight
 from drive.bench.inputs import observation_at
 from drive.bench.nuscenes import _training_scenes, bench_nuscenes, cases_of
-from drive.bench.nuscenes_tables import open_tables, read_scenes, split_scenes
+from drive.bench.nuscenes_scenes import read_scenes
+from drive.bench.nuscenes_tables import Tables, open_tables, split_scenes
 from drive.bench.report import BenchReport
 from drive.cli.main import main
 from drive.contracts import EGO_NUSCENES, Observation, Plan, UserError
+from drive.logs.nuscenes_rows import devkit, read_tables
 from drive.score.openloop import FAILED_L2_M
 
 KEY_ROWS = np.arange(4, 30, 5)
@@ -61,6 +63,12 @@ class Camera(Recorder):
 
 @pytest.fixture(scope="module")
 def tables(nuscenes_mini: Path) -> Any:
+    """The devkit's."""
+    return devkit(nuscenes_mini, "v1.0-mini", read_tables(nuscenes_mini / "v1.0-mini"))
+
+
+@pytest.fixture(scope="module")
+def ours(nuscenes_mini: Path) -> Tables:
     return open_tables(nuscenes_mini, "v1.0-mini")
 
 
@@ -213,15 +221,15 @@ def test_failed_predictions_stay_in_the_denominator(
     assert (row.collision.at >= sound.collision.at).all()
 
 
-def test_no_scene_trains_the_floor_it_is_evaluated_on(tables: Any) -> None:
-    evaluated = set(split_scenes(tables, "mini_val"))
+def test_no_scene_trains_the_floor_it_is_evaluated_on(ours: Tables) -> None:
+    evaluated = set(split_scenes(ours, "mini_val"))
     assert evaluated == {"scene-0103", "scene-0916"}
-    assert not evaluated & set(split_scenes(tables, "mini_train"))
-    assert len(split_scenes(tables, "all")) == 10
+    assert not evaluated & set(split_scenes(ours, "mini_train"))
+    assert len(split_scenes(ours, "all")) == 10
 
 
-def test_inputs_of_real_scenes_are_causal(tables: Any, rng: np.random.Generator) -> None:
-    scene = read_scenes(tables, ["scene-0103"])[0]
+def test_inputs_of_real_scenes_are_causal(ours: Tables, rng: np.random.Generator) -> None:
+    scene = read_scenes(ours, ["scene-0103"])[0]
     for case in cases_of(scene)[::5]:
         changed = scene.pose_world.copy()
         changed[case.k + 1 :] += rng.normal(0, 20, changed[case.k + 1 :].shape)
@@ -317,9 +325,9 @@ def test_a_refusal_loads_neither_nuscenes_nor_torch(nuscenes_mini: Path) -> None
     assert got.stdout.strip() == "2 []"
 
 
-def test_folds_never_train_on_the_scene_they_predict(tables: Any) -> None:
-    scenes = read_scenes(tables, split_scenes(tables, "all"))
-    training = _training_scenes(tables, "v1.0-mini", "all", scenes)
+def test_folds_never_train_on_the_scene_they_predict(ours: Tables) -> None:
+    scenes = read_scenes(ours, split_scenes(ours, "all"))
+    training = _training_scenes(scenes, None)
     for scene in scenes:
         others = [s.name for s in training(scene.name)]
         assert scene.name not in others

@@ -9,14 +9,22 @@ import pytest
 
 from drive.bench.batch import batch_of
 from drive.bench.cases import choose
-from drive.bench.nuscenes_tables import open_tables, read_scenes
+from drive.bench.nuscenes_scenes import read_scenes
+from drive.bench.nuscenes_tables import Tables, open_tables
 from drive.bench.predictions import match, read_predictions
 from drive.bench.scoring import columns_of, policy_row, truths
 from drive.cli.main import main
+from drive.logs.nuscenes_rows import devkit, read_tables
 
 
 @pytest.fixture(scope="module")
 def tables(nuscenes_mini: Path) -> Any:
+    """The devkit's."""
+    return devkit(nuscenes_mini, "v1.0-mini", read_tables(nuscenes_mini / "v1.0-mini"))
+
+
+@pytest.fixture(scope="module")
+def ours(nuscenes_mini: Path) -> Tables:
     return open_tables(nuscenes_mini, "v1.0-mini")
 
 
@@ -67,9 +75,9 @@ def bench(nuscenes_mini: Path, file: str, *more: str) -> int:
     return main(["bench", "nuscenes", "--dataroot", str(nuscenes_mini), "--predictions", file, *more])
 
 
-def test_l2_equals_plain_numpy_on_devkit_calls(tables: Any, made: Any, tmp_path: Path) -> None:
+def test_l2_equals_plain_numpy_on_devkit_calls(tables: Any, ours: Tables, made: Any, tmp_path: Path) -> None:
     rows, errors = made
-    scenes = read_scenes(tables, sorted(scene["name"] for scene in tables.scene))
+    scenes = read_scenes(ours, sorted(scene["name"] for scene in tables.scene))
     cases, _ = choose(scenes, "stp3")
     predictions = read_predictions(Path(written(tmp_path, rows)))
     pose, coverage = match(predictions, cases, [sample["token"] for sample in tables.sample], False)
@@ -83,11 +91,11 @@ def test_l2_equals_plain_numpy_on_devkit_calls(tables: Any, made: Any, tmp_path:
     assert np.abs(row.l2_m.up_to - [expected[:, :k].mean() for k in (2, 4, 6)]).max() <= 1e-9
 
 
-def test_the_published_filter_is_the_stp3_rule(shared_data: Path, tables: Any) -> None:
+def test_the_published_filter_is_the_stp3_rule(shared_data: Path, ours: Tables) -> None:
     path = shared_data / "nuscenes_val_meta" / "admlp_stp3_filter_token.json"
     if not path.is_file():
         pytest.skip("no nuscenes_val_meta in ../shared/data")
-    val = read_scenes(tables, ["scene-0103", "scene-0553", "scene-0796", "scene-0916"])
+    val = read_scenes(ours, ["scene-0103", "scene-0553", "scene-0796", "scene-0916"])
     published, filtered = choose(val, str(path))
     assert (filtered.planned, len(published), filtered.absent) == (4819, 130, 4689)
     assert {c.token for c in published} == {c.token for c in choose(val, "stp3")[0]}

@@ -2,8 +2,10 @@
 
     python tools/bench/metrics.py --save before       # write runs/baselines/before.json
     python tools/bench/metrics.py --baseline before   # compare; exit 1 if one is slower than --limit times
+    OMP_NUM_THREADS=1 python tools/bench/metrics.py --targets   # exit 1 if a target is missed
 
-Compare only runs of the same, otherwise idle machine.
+Times are CPU times of one thread, so other work on the machine matters little, except for what runs in a
+process of its own. Compare only runs of the same machine.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,11 +27,22 @@ from drive.files import json_safe, read_json, write_json
 
 BASELINES = Path("runs") / "baselines"
 MIN_SAMPLE_S = 0.02
+VAL_SAMPLES = 6019
+OTHER_PROCESS = ("help",)
+LINEAR = 1.5  # four times as much may take so much more than four times as long: caches end
+
+
+class Target(NamedTuple):
+    """So many items per call, of which at least so many have to be done in a second."""
+
+    items: int
+    unit: str
+    per_s: float
 
 
 @dataclass(frozen=True)
 class Metric:
-    """Time per call [ms]: median and quartiles of `runs` samples."""
+    """CPU time per call [ms]: median and quartiles of `runs` samples."""
 
     median_ms: float
     low_ms: float
@@ -36,13 +50,13 @@ class Metric:
     runs: int
 
 
-def measure(call: Callable[[], object], runs: int) -> Metric:
+def measure(call: Callable[[], object], runs: int, clock: Callable[[], float] = time.process_time) -> Metric:
     """Time a call; a sample repeats it until it has taken 20 ms, and the first is thrown away as warm-up."""
-    repeats, spent = 1, _sample(call, 1)
+    repeats, spent = 1, _sample(call, 1, clock)
     while spent * repeats < MIN_SAMPLE_S:
         repeats = max(repeats + 1, int(MIN_SAMPLE_S / max(spent, 1e-9)))
-        spent = _sample(call, repeats)
-    samples = sorted(1e3 * _sample(call, repeats) for _ in range(runs))
+        spent = _sample(call, repeats, clock)
+    samples = sorted(1e3 * _sample(call, repeats, clock) for _ in range(runs))
     low, _, high = statistics.quantiles(samples, n=4) if runs > 1 else samples * 3
     return Metric(statistics.median(samples), low, high, runs)
 
@@ -105,12 +119,12 @@ def reward_terms_case() -> Callable[[], object]:
     return lambda: reward_terms(proposals, scene)
 
 
-def open_loop_case() -> Callable[[], object]:
-    """L2 and exact-box collisions of 6,019 samples, 6 steps, 40 road users each: as many as nuScenes val."""
+def open_loop_case(count: int = VAL_SAMPLES, users: int = 40) -> Callable[[], object]:
+    """L2 and exact-box collisions of `count` samples (as many as nuScenes val), 6 steps, road users each."""
     from drive.bench.batch import CaseBatch, box_hits
     from drive.score.openloop import by_horizon, displacement
 
-    random, count, users = np.random.default_rng(0), 6019, 40
+    random = np.random.default_rng(0)
     truth = random.normal(0, 1, (count, 6, 3)).cumsum(1) + np.array([4.0, 0.0, 0.0])
     agents = np.repeat(random.uniform(-40, 40, (count * users, 1, 3)), 6, 1)
     batch = CaseBatch(
@@ -133,8 +147,8 @@ def open_loop_case() -> Callable[[], object]:
     return score
 
 
-def pdm_case(count: int, scenes: int = 1) -> Callable[[], object]:
-    """PDM scores, simulation included, of `count` proposals in each scene: 20 road users on 20 lanes."""
+def pdm_case(count: int, scenes: int = 1, users: int = 20) -> Callable[[], object]:
+    """PDM scores, simulation included, of `count` proposals in each scene: road users on 20 lanes."""
     from drive.bench.pdm import epdms, score_scenes
     from drive.bench.pdm_scene import PdmScene, areas_of
     from drive.contracts import RoadPatch
@@ -143,7 +157,9 @@ def pdm_case(count: int, scenes: int = 1) -> Callable[[], object]:
     line = np.linspace([-50.0, 0.0], [100.0, 0.0], 40)
     lanes = np.stack([line[:: 1 if i < 10 else -1] + np.array([0.0, 3.5 * (i - 12)]) for i in range(20)])
     road = RoadPatch(lanes, np.full(20, 3.5, np.float32), np.zeros(20, bool), np.zeros((0, 2, 2)))
-    agents = np.concatenate([random.uniform(-40, 40, (20, 1, 2)), random.uniform(-3, 3, (20, 1, 1))], -1)
+    agents = np.concatenate(
+        [random.uniform(-40, 40, (users, 1, 2)), random.uniform(-3, 3, (users, 1, 1))], -1
+    )
     scene = PdmScene(
         case_id="synthetic",
         speed_mps=8.0,
@@ -151,10 +167,10 @@ def pdm_case(count: int, scenes: int = 1) -> Callable[[], object]:
         yaw_rate_radps=0.0,
         ego_size=EGO_MKZ,
         wheelbase_m=2.86,
-        agent_pose=np.repeat(agents, STEPS, 1),
-        agent_size_m=np.tile([4.5, 1.9], (20, 1)),
-        agent_valid=np.ones((20, STEPS), bool),
-        static=np.zeros(20, bool),
+        agent_pose=np.repeat(agents, STEPS + 1, 1),
+        agent_size_m=np.tile([4.5, 1.9], (users, 1)),
+        agent_valid=np.ones((users, STEPS + 1), bool),
+        static=np.zeros(users, bool),
         areas=areas_of(road, np.zeros(3), line),
         route=line,
         red_line=np.zeros((0, 2, 2)),
@@ -203,6 +219,39 @@ CASES: dict[str, Callable[[], Callable[[], object]]] = {
 }
 
 
+TARGETS = {
+    "open_loop_val": Target(VAL_SAMPLES, "samples", VAL_SAMPLES / 3.0),
+    "pdm_20": Target(20, "proposals", 2000.0),
+    "pdm_200": Target(200, "proposals", 2000.0),
+}
+SCALES: dict[str, Callable[[int], Callable[[], object]]] = {
+    "open loop, samples": lambda k: open_loop_case(1500 * k),
+    "open loop, road users": lambda k: open_loop_case(1500, 20 * k),
+    "pdm, proposals": lambda k: pdm_case(100 * k),
+    "pdm, road users": lambda k: pdm_case(50, users=20 * k),
+    "pdm, scenes": lambda k: pdm_case(20, 2 * k),
+}
+
+
+def check_targets(runs: int) -> list[str]:
+    """Measure the targets and what four times as much costs; print both, and name what is missed."""
+    missed, rows = [], []
+    for name, target in TARGETS.items():
+        got = measure(CASES[name](), runs)
+        per_s = 1e3 * target.items / got.median_ms
+        rows.append([name, got.median_ms, got.low_ms, got.high_ms, per_s, target.unit, target.per_s])
+        missed += [name] if per_s < target.per_s else []
+    columns = ["target", "median ms", "quartile", "quartile", "per s", "of", "at least"]
+    print_table(f"CPU time, median of {runs}, {machine()}", columns, rows)
+    rows = []
+    for name, make in SCALES.items():
+        small, large = (measure(make(k), runs).median_ms for k in (1, 4))
+        rows.append([name, small, large, large / small])
+        missed += [name] if large / small > 4 * LINEAR else []
+    print_table("four times as much", ["what", "median ms", "of four times", "ratio"], rows)
+    return missed
+
+
 def main() -> int:
     """Measure, print, and compare or save."""
     parser = argparse.ArgumentParser(
@@ -213,13 +262,18 @@ def main() -> int:
     parser.add_argument("--baseline", metavar="NAME", help="compare with this saved baseline")
     parser.add_argument("--limit", type=float, default=1.25, help="ratio that fails (default 1.25)")
     parser.add_argument("--save", metavar="NAME", help="save the medians as this baseline")
+    parser.add_argument("--targets", action="store_true", help="only the targets, and how costs grow")
     args = parser.parse_args()
+    if args.targets:
+        missed = check_targets(args.runs)
+        print(f"missed: {', '.join(missed)}" if missed else "all targets are met")
+        return 1 if missed else 0
     try:
         before = load_baseline(args.baseline) if args.baseline else {}
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    now = {name: measure(CASES[name](), args.runs) for name in args.only}
+    now = {name: measure(CASES[name](), args.runs, _clock(name)) for name in args.only}
     ratio = ratios(now, before)
     rows = [[n, m.median_ms, m.low_ms, m.high_ms, before.get(n), ratio.get(n)] for n, m in now.items()]
     columns = ["metric", "median ms", "quartile", "quartile", args.baseline or "baseline", "ratio"]
@@ -232,12 +286,16 @@ def main() -> int:
     return 1 if slow else 0
 
 
-def _sample(call: Callable[[], object], repeats: int) -> float:
+def _clock(name: str) -> Callable[[], float]:
+    return time.perf_counter if name in OTHER_PROCESS else time.process_time
+
+
+def _sample(call: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
     """Seconds per call."""
-    start = time.perf_counter()
+    start = clock()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - start) / repeats
+    return (clock() - start) / repeats
 
 
 if __name__ == "__main__":

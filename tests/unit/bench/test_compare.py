@@ -16,6 +16,7 @@ from drive.bench.batch import batch_of
 from drive.bench.cases import choose
 from drive.bench.closed_loop import closed_loop
 from drive.bench.compare import POWER_Z, compare
+from drive.bench.compare_plot import draw
 from drive.bench.result import EvalTable, Metric, closed_loop_table, head_of, load_table, mean_of, save_table
 from drive.bench.scoring import columns_of, policy_row, truths
 from drive.contracts import UserError
@@ -177,3 +178,5 @@ def test_open_loop_results_recompute(tmp_path: Path) -> None:
     assert means["collision_at_2s"] == pytest.approx(row.collision_clean.at[1])
     assert (again.planned, again.failed, again.facts["command"]) == (len(cases), 1, "oracle command")
     assert json.loads((tmp_path / "out" / "result.json").read_text())["suite"].endswith(chosen.token_hash)
+    draw(compare(one, again), one, again, tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

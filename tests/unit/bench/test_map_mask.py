@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from drive.bench.map_mask import SIGNATURE, Window, png_size, read_windows
+from drive.bench.map_mask import SIGNATURE, Window, png_size, read_bits, read_windows
 from drive.contracts import UserError
 
 WINDOWS = [Window(3, 5, 40, 90), Window(0, 0, 200, 150), Window(10, 149, 20, 150), Window(7, 60, 7, 80)]
@@ -44,7 +44,9 @@ def test_windows_equal_the_pixels(
     assert png_size(path) == (200, 150)
     assert np.array_equal(np.asarray(Image.open(path)), pixels)
     for window, got in zip(WINDOWS, read_windows(path, WINDOWS), strict=True):
-        assert np.array_equal(got, pixels[window.top : window.bottom, window.left : window.right])
+        part = pixels[window.top : window.bottom, window.left : window.right]
+        assert np.array_equal(got, part)
+        assert np.array_equal(read_bits(path, window), np.packbits(part > 0, axis=1))
 
 
 def test_colour_pictures_are_read_as_grey(tmp_path: Path, pixels: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from drive.logs import write_drive
 from tests import builders
 
 T = 0.1 * np.arange(1, 41)
+NOW = np.append(0.0, T)
 LINE = np.linspace([-60.0, 0.0], [120.0, 0.0], 60)
 
 
@@ -30,7 +31,7 @@ def road() -> RoadPatch:
 
 def scene(agents: Any = (), speed: float = 8.0, **more: Any) -> PdmScene:
     """Straight road; agents as (x, y, speed along x, static)."""
-    rows = np.array([[[x + v * t, y, 0.0] for t in T] for x, y, v, _ in agents]).reshape(-1, 40, 3)
+    rows = np.array([[[x + v * t, y, 0.0] for t in NOW] for x, y, v, _ in agents]).reshape(-1, 41, 3)
     facts: dict[str, Any] = {
         "case_id": "made",
         "speed_mps": speed,
@@ -77,9 +78,9 @@ def test_going_on_in_an_empty_lane_is_perfect() -> None:
     [
         ((20.0, 0.0, 0.0, False), 0.0, 0.0),
         ((20.0, 0.0, 0.0, True), 0.5, 0.0),
-        ((10.0, 0.0, 7.1, False), 1.0, 0.0),  # follows too close, does not touch
+        ((10.0, 0.0, 7.1, False), 1.0, 1.0),  # closes in, but not within the 4 s
         ((20.0, 8.0, 0.0, False), 1.0, 1.0),
-        ((-12.0, 0.0, 12.0, False), 1.0, 1.0),  # runs into us from behind
+        ((-12.0, 0.0, 12.0, False), 1.0, 0.0),  # runs into us from behind; ahead of where we are when it does
         ((30.0, 0.0, 8.0, False), 1.0, 1.0),
     ],
 )
@@ -92,7 +93,7 @@ def test_the_map() -> None:
     off, oncoming, right, edge = (terms(scene(), straight(y=y)) for y in (9.0, 3.5, -3.5, 1.0))
     assert off.dac[0] == 0.0
     assert (oncoming.dac[0], oncoming.ddc[0]) == (1.0, 0.0)
-    assert (right.ddc[0], right.lk[0], right.dac[0]) == (1.0, 1.0, 1.0)
+    assert (right.ddc[0], right.lk[0], right.dac[0]) == (1.0, 0.0, 1.0)  # the route is in our lane
     assert (edge.lk[0], edge.ddc[0]) == (0.0, 1.0)
     slow = terms(scene(speed=4.0), straight(4.0, 3.5))
     assert slow.ddc[0] == 0.5
@@ -179,7 +180,7 @@ def test_a_scene_of_a_recorded_drive() -> None:
     one = scene_of(log, 0)
     assert one.human is not None
     assert one.human[-1, 0] == pytest.approx(40.0)
-    assert one.agent_pose.shape == (1, 40, 3)
+    assert one.agent_pose.shape == (1, 41, 3)
     got = score_scenes([scene_of(log, 10)], [scene_of(log, 10).human[None]])[0]
     assert got.nc[0] == 0.0  # it never brakes
     with pytest.raises(UserError, match="less than 4 s follow"):

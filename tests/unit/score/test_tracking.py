@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drive.score.tracking import Driven, track
+from drive.score.tracking import Driven, _bends, _fill, _steering_rate, track
 
 DT_S, STEPS = 0.1, 40
 T = DT_S * np.arange(1, STEPS + 1)
@@ -86,3 +86,30 @@ def test_a_batch_is_many_single_drives(rng: np.random.Generator) -> None:
         alone = drive(reference, 8.0)
         for name in ("pose", "speed_mps", "accel_mps2", "yaw_rate_radps"):
             assert np.allclose(getattr(together, name)[i], getattr(alone, name)[0], atol=1e-9)
+
+
+def regulator(error: np.ndarray, v: float, accel: float, curvature: np.ndarray, wheelbase_m: float) -> float:
+    """Steering rate by the textbook: ten steps of the matrices, then one least-squares input."""
+    a, b, g = np.eye(3), np.zeros(3), np.zeros(3)
+    for k in range(10):
+        speed = v + accel * DT_S * k
+        step = np.eye(3)
+        step[0, 1], step[1, 2] = speed * DT_S, speed * DT_S / wheelbase_m
+        a, b, g = step @ a, step @ b + [0, 0, DT_S], step @ g - [0, speed * curvature[k] * DT_S, 0]
+    q = np.diag([1.0, 10.0, 0.0])
+    return float(-(b @ q @ (a @ error + g)) / (b @ q @ b + 1.0))
+
+
+def test_the_regulator_equals_its_matrices(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        error, curvature = rng.normal(0, [1.0, 0.2, 0.1]), rng.normal(0, 0.05, 40)
+        v, accel = rng.uniform(0, 15), rng.normal(0, 2)
+        basis = np.empty((5, 1))
+        _fill(basis, np.array([v * DT_S]), np.array([accel * DT_S**2]))
+        got = _steering_rate(
+            *(np.array([x]) for x in (error[0], error[1], error[2] / 2.86)),
+            basis,
+            _bends(curvature[None])[3],
+            np.array([DT_S / 2.86]),
+        )
+        assert got[0] == pytest.approx(regulator(error, v, accel, curvature[3:13], 2.86), rel=1e-9)

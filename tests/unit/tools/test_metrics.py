@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from drive.contracts import UserError
-from tools.bench.metrics import CASES, Metric, load_baseline, measure, ratios, save_baseline
+from tools.bench.metrics import CASES, SCALES, TARGETS, Metric, load_baseline, measure, ratios, save_baseline
 
 
 def test_median_of_many_ignores_a_slow_run() -> None:
     delays = iter([0.03, 0.03, 0.03, 0.3, 0.03, 0.03, 0.03])
-    got = measure(lambda: time.sleep(next(delays)), runs=6)
+    got = measure(lambda: time.sleep(next(delays)), runs=6, clock=time.perf_counter)
     assert got.runs == 6
     assert 29 < got.median_ms < 80
 
@@ -42,3 +42,16 @@ def test_an_unknown_or_foreign_baseline_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [n for n in CASES if n != "help"])
 def test_every_case_runs(name: str) -> None:
     assert CASES[name]()() is not None
+
+
+@pytest.mark.parametrize("name", list(SCALES))
+def test_every_scale_runs(name: str) -> None:
+    assert SCALES[name](1)() is not None
+
+
+def test_waiting_is_no_work() -> None:
+    assert measure(lambda: [time.sleep(0.002), sum(range(20_000))], runs=3).median_ms < 1.9
+
+
+def test_targets_are_cases() -> None:
+    assert set(TARGETS) <= set(CASES)
