@@ -17,7 +17,8 @@ $(INSTALLED): pyproject.toml constraints.txt tools/setup_venv.sh tools/check_imp
 	@bash tools/setup_venv.sh
 
 nightly: $(INSTALLED)  ## one night, end to end; LOGS=nuscenes:DIR, DATE=YYYY-MM-DD, CONFIG=FILE
-	@$(BIN)/drive nightly --config "$(CONFIG)" $(if $(LOGS),--logs "$(LOGS)") $(if $(DATE),--date "$(DATE)")
+	@$(BIN)/drive nightly --config "$(CONFIG)" $(if $(LOGS),--logs "$(LOGS)") $(if $(DATE),--date "$(DATE)") \
+		|| { code=$$?; [ $$code -eq 20 ] || [ $$code -eq 21 ] || exit $$code; }  # refused; nothing to do
 
 test: lint  ## ruff, mypy, import rules, and every test that is not slow (at most 12 minutes on 2 cores)
 	@$(BIN)/python -m pytest -m "not slow and not gpu"

@@ -67,6 +67,9 @@ class CurateConfig:
         before_s, after_s: Planning steps this long before the start and after the end of a case belong to it.
         same_cosine: Cases of one kind whose descriptors are more similar than this are one case.
         per_kind: At most this many cases of a kind.
+        cluster_cosine: Cases of one kind that are more similar than this are one cluster, named after its
+            worst case.
+        per_cluster: At most this many cases of a cluster.
         sibling_share: Share of the routes with cases that are held out to measure whether cases were fixed.
         min_cases: With fewer usable cases there is nothing to do tonight.
         neighbours_per_step: Near neighbours per bad-case step, at most.
@@ -82,6 +85,8 @@ class CurateConfig:
     after_s: NotNegative = 0.5
     same_cosine: Annotated[float, Bounds(-1, 2)] = 0.95
     per_kind: AtLeastOne = 30
+    cluster_cosine: Annotated[float, Bounds(-1, 2)] = 0.8
+    per_cluster: AtLeastOne = 12
     sibling_share: Share = 0.3
     min_cases: Count = 3
     neighbours_per_step: NotNegative = 0.4
@@ -104,12 +109,18 @@ class EvaluateConfig:
         routes: Number of routes, 0 = all.
         open_loop_steps: Planning steps of the held-out drives that are scored open loop, at most.
         real_images: What a camera planner sees of nuScenes logs: "camera", or "rendered" stand-ins.
+        retest: Windows of stored cases that are tested again, at most.
+        fixed_m: A case counts as fixed where the plan errs less than this on its window.
+        sibling_routes: Routes kept apart on which the candidate is driven to measure fixes, at most.
     """
 
     suite: str = "gate"
     routes: Count = 16
     open_loop_steps: Count = 400
     real_images: Literal["camera", "rendered"] = "camera"
+    retest: Count = 40
+    fixed_m: Positive = 1.5
+    sibling_routes: Count = 12
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,11 @@ class GateConfig:
         max_agreement_drop: Drop of the command agreement (share of steps) that is tolerated.
         min_case_gain: Relative reduction of the mined cases' error (held-out siblings) that promotion needs.
         max_latency_ratio: Candidate / champion planning time above this is a warning.
+        latency_limit: Candidate / champion planning time above this is refused: no noise explains it.
         min_coverage: Share of planned routes that must have a result for both models.
+        min_fix_rate: Share of the routes kept apart on which the champion failed that the candidate must
+            drive without fault; refused if even the upper end of the 95 % interval is lower.
+        max_forgetting: Bound of NBT (docs/fleet.md) over the kinds of route of the held-out suite.
     """
 
     new_safety_failures: Count = 0
@@ -133,7 +148,10 @@ class GateConfig:
     max_agreement_drop: Share = 0.05
     min_case_gain: Share = 0.0
     max_latency_ratio: Positive = 1.05
+    latency_limit: Positive = 2.0
     min_coverage: Share = 1.0
+    min_fix_rate: Share = 0.6
+    max_forgetting: Share = 0.03
 
 
 @dataclass(frozen=True)
@@ -153,6 +171,13 @@ class ReportConfig:
 
 
 @dataclass(frozen=True)
+class RetentionConfig:
+    """How many finished nights keep their drives and checkpoints; 0 = all."""
+
+    nights: Count = 14
+
+
+@dataclass(frozen=True)
 class NightlyConfig:
     """One night; `base_model` is registered as version 1 if the registry is empty."""
 
@@ -168,6 +193,7 @@ class NightlyConfig:
     gate: GateConfig = GateConfig()
     registry: RegistryConfig = RegistryConfig()
     report: ReportConfig = ReportConfig()
+    retention: RetentionConfig = RetentionConfig()
 
 
 def _nearest(name: str, known: object) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from drive.score.scene import freeze_log
 from drive.score.terms import reward_terms
 
 Reason = str
+POISON = ("already in violation at t = 0", "label missing or fails the safety gates")
 Step = tuple[str, int]
 ALREADY_US = 1_000_000
 
@@ -33,6 +34,7 @@ class Window:
     log_id: str
     route: str
     plan_indices: tuple[int, ...]
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Curated:
             fixed.
         held_out_routes: Routes that the siblings lie on.
         dropped: Reason -> number of cases left out.
+        poisoned: case_id -> why the case must never be trained on.
+        clusters: Name -> (cases found, cases kept).
         before, after: Scenario -> share of the training weight, in the drives as recorded and in the
             manifest.
         counts: Reason of an entry -> number of entries.
@@ -56,6 +60,8 @@ class Curated:
     siblings: tuple[Window, ...]
     held_out_routes: tuple[str, ...]
     dropped: Mapping[str, int]
+    poisoned: Mapping[str, str]
+    clusters: Mapping[str, tuple[int, int]]
     before: Mapping[str, float]
     after: Mapping[str, float]
     counts: Mapping[str, int]
@@ -121,7 +127,7 @@ def curate(
         seed: Of the replay draw.
     """
     drives = {ref.meta.log_id: ref for ref in (*replay, *tonight)}
-    windows, dropped = _windows(cases, drives, config, held_out_towns, needs_images)
+    windows, sorted_out = _windows(cases, drives, config, held_out_towns, needs_images)
     held = held_out_routes(windows, config.sibling_share)
     trained = tuple(w for w in windows if w.route not in held)
     siblings = tuple(w for w in windows if w.route in held)
@@ -144,7 +150,9 @@ def curate(
         trained=trained,
         siblings=siblings,
         held_out_routes=tuple(sorted(held)),
-        dropped=dict(sorted(dropped.items())),
+        dropped=dict(sorted(sorted_out.dropped.items())),
+        poisoned=dict(sorted(sorted_out.poisoned.items())),
+        clusters=sorted_out.clusters,
         before=count(pool.scenarios, [1.0] * len(pool.scenarios)),
         after=count(names, [e.weight for e in entries]),
         counts=dict(sorted(Counter(e.reason for e in entries).items())),
@@ -170,15 +178,25 @@ def _untrainable(ref: DriveRef, held_out_towns: Sequence[str], needs_images: boo
     return ""
 
 
+@dataclass
+class _SortedOut:
+    """What became of the cases that are not used."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    poisoned: dict[str, str] = field(default_factory=dict)
+    clusters: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
 def _windows(
     cases: Sequence[BadCase],
     drives: Mapping[str, DriveRef],
     config: CurateConfig,
     held_out_towns: Sequence[str],
     needs_images: bool,
-) -> tuple[list[Window], Counter[str]]:
-    """Windows of the cases that survive hygiene, deduplication and the cap per kind, worst first."""
-    dropped: Counter[str] = Counter()
+) -> tuple[list[Window], _SortedOut]:
+    """Windows of the cases that survive hygiene, deduplication and the caps, worst first."""
+    out = _SortedOut()
+    dropped = out.dropped
     clean: list[tuple[BadCase, Window]] = []
     for log_id in sorted({c.log_id for c in cases}):
         ref = drives[log_id]
@@ -192,11 +210,36 @@ def _windows(
             window, why = _window(case, log, config)
             if window is None:
                 dropped[why] += 1
+                if why in POISON:
+                    out.poisoned[case.case_id] = why
             else:
                 clean.append((case, window))
     clean.sort(key=lambda pair: (-pair[0].severity, pair[0].case_id))
-    kept = _deduplicate(clean, config, dropped)
-    return [window for _, window in kept], dropped
+    kept = _deduplicate(_clustered(clean, config), config, out)
+    return [window for _, window in kept], out
+
+
+def _clustered(clean: Sequence[tuple[BadCase, Window]], config: CurateConfig) -> list[tuple[BadCase, Window]]:
+    """The same with each window's cluster: that of the worst case of its kind that it is similar to.
+
+    A cluster is named after its kind, the scenario of its worst case, and a number where that is not enough.
+    """
+    leaders: list[tuple[BadCase, str]] = []
+    out = []
+    for case, window in clean:  # worst first
+        alike = [
+            (float(cosine([case.embedding], [leader.embedding])[0, 0]), name)
+            for leader, name in leaders
+            if leader.kind == case.kind and case.embedding and leader.embedding
+        ]
+        best, name = max(alike, default=(-1.0, ""))
+        if not alike or best <= config.cluster_cosine:
+            name = f"{case.kind}: {window.cluster or 'no plan'}"
+            same = sum(other == name or other.startswith(f"{name} #") for _, other in leaders)
+            name = f"{name} #{same + 1}" if same else name
+            leaders.append((case, name))
+        out.append((case, replace(window, cluster=name)))
+    return out
 
 
 def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window | None, Reason]:
@@ -211,7 +254,8 @@ def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window 
     good = tuple(int(i) for i in inside if label_passes(log, int(i)))
     if len(good) * 2 < len(inside):
         return None, "label missing or fails the safety gates"
-    return Window(case.case_id, case.kind, case.log_id, route_name(log.meta), good), ""
+    name = scenario(log)[int(inside[0])]
+    return Window(case.case_id, case.kind, case.log_id, route_name(log.meta), good, name), ""
 
 
 def _already_violating(log: DriveLog, t_us: int) -> bool:
@@ -230,9 +274,12 @@ def label_passes(log: DriveLog, plan_index: int) -> bool:
 
 
 def _deduplicate(
-    clean: Sequence[tuple[BadCase, Window]], config: CurateConfig, dropped: Counter[str]
+    clean: Sequence[tuple[BadCase, Window]], config: CurateConfig, out: _SortedOut
 ) -> list[tuple[BadCase, Window]]:
+    """Cases that say something new, within the caps per kind and per cluster."""
     kept: list[tuple[BadCase, Window]] = []
+    dropped = out.dropped
+    found = Counter(window.cluster for _, window in clean)
     for case, window in clean:
         same_kind = [c for c, _ in kept if c.kind == case.kind]
         if len(same_kind) >= config.per_kind:
@@ -242,8 +289,12 @@ def _deduplicate(
             and cosine([case.embedding], [c.embedding for c in same_kind]).max() > config.same_cosine
         ):
             dropped["near-duplicate of a worse case"] += 1
+        elif sum(w.cluster == window.cluster for _, w in kept) >= config.per_cluster:
+            dropped["more than curate.per_cluster of its cluster"] += 1
         else:
             kept.append((case, window))
+    used = Counter(window.cluster for _, window in kept)
+    out.clusters = {name: (n, used[name]) for name, n in sorted(found.items(), key=lambda x: (-x[1], x[0]))}
     return kept
 
 

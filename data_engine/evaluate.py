@@ -1,20 +1,24 @@
 """Champion and candidate on the same held-out routes and seeds, and the same recorded steps."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from data_engine.cases import load_store
 from data_engine.config import DriveConfig
 from data_engine.curate import Window, label_passes
-from data_engine.evidence import ModelEvidence
+from data_engine.evidence import ModelEvidence, result_from_json
+from data_engine.kinds import kind_of
 from data_engine.openloop import Unit, score_units
 from data_engine.registry import CANDIDATE, CHAMPION, model_id_of
+from data_engine.reuse import offer_drives, withdraw
 from data_engine.store import DriveRef, collect
-from data_engine.suites import gate_suite
+from data_engine.suites import gate_suite, tonight_suite
 from drive.contracts import EvalResult, UserError
-from drive.files import read_object, write_json
+from drive.files import read_json, read_object, write_json
 
 if TYPE_CHECKING:
     from data_engine.night import Night
@@ -36,16 +40,19 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
 
     suite = gate_suite(night.config)
     results = {
-        model: drive_suite(night.config.drive, suite, night.folder / stage / "model", out / model)
+        model: _drive_or_reuse(night, suite, night.folder / stage / "model", out / model)
         for model, stage in STAGE_OF.items()
     }
     held_out = collect([out / CHAMPION / LOGS])
     held_units = held_out_units(held_out, night.config.evaluate.open_loop_steps)
+    fixes = compare_siblings(night, out)
     sibling_units = [
         Unit(window.case_id, window.log_id, window.plan_indices) for window in sibling_windows(night.folder)
     ]
     drives = {ref.meta.log_id: ref for ref in collect([night.folder / "drive" / LOGS])}
     drives |= {ref.meta.log_id: ref for ref in held_out}
+    retest_units, retest_drives = to_retest(night)
+    drives = retest_drives | drives
     report: dict[str, Any] = {"held_out_units": len(held_units), "sibling_units": len(sibling_units)}
     for model, stage in STAGE_OF.items():
         folder = night.folder / stage / "model"
@@ -55,6 +62,12 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
             closed_loop=results[model],
             siblings=score_units(policy, sibling_units, drives, night.seed, "mined cases"),
             held_out=score_units(policy, held_units, drives, night.seed, "open loop"),
+            fixes=fixes.get(model),
+            kinds={route.route_id: kind_of(route) for route in suite.routes},
+            retest={
+                item.unit: item.ade_m
+                for item in score_units(policy, retest_units, drives, night.seed, "known cases")
+            },
         )
         write_json(out / f"{model}.json", evidence)
         report[model] = {
@@ -64,6 +77,39 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
         }
         report[model]["real_logs"] = _real_logs(night, folder)
     return report
+
+
+def compare_siblings(night: "Night", out: Path) -> dict[str, EvalResult]:
+    """Both models on tonight's routes that were kept apart; the champion drove them in the drive stage."""
+    held = read_object(night.folder / "curate" / "windows.json", "held_out_routes")["held_out_routes"]
+    suite = tonight_suite(night.config, night.date)
+    routes = [route for route in suite.routes if f"{route.town}/{route.route_id}" in held]
+    routes = routes[: night.config.evaluate.sibling_routes]
+    if not routes:
+        return {}
+    before = result_from_json(read_json(night.folder / "drive" / "result.json"))
+    wanted = {route.route_id for route in routes}
+    cases = tuple(case for case in before.cases if case.case_id in wanted)
+    apart = replace(suite, name=f"{suite.name} kept apart", routes=tuple(routes))
+    model = night.folder / STAGE_OF[CANDIDATE] / "model"
+    after = drive_suite(night.config.drive, apart, model, out / "siblings")
+    champion = replace(before, suite=apart.name, planned=len(routes), cases=cases)
+    return {CHAMPION: champion, CANDIDATE: after}
+
+
+def to_retest(night: "Night") -> tuple[list[Unit], dict[str, DriveRef]]:
+    """Windows of tonight's trained cases and of stored cases to test again, and their drives."""
+    from data_engine.steps import replay_roots
+
+    known = load_store(night.workspace).to_test(night.config.evaluate.retest)
+    units = [Unit(s.case.case_id, s.case.log_id, s.plan_indices) for s in known]
+    taken = {unit.unit for unit in units}
+    windows = read_object(night.folder / "curate" / "windows.json", "trained")["trained"]
+    trained = [Unit(w["case_id"], w["log_id"], tuple(w["plan_indices"])) for w in windows]
+    units += [u for u in trained if u.unit not in taken][: night.config.evaluate.retest]
+    roots = [night.folder / "drive" / LOGS, *replay_roots(night)]
+    drives = {ref.meta.log_id: ref for ref in collect(roots)}
+    return [unit for unit in units if unit.log_id in drives], drives
 
 
 def sibling_windows(folder: Path) -> tuple[Window, ...]:
@@ -95,6 +141,17 @@ def drive_suite(config: DriveConfig, suite: "Suite", folder: Path, out: Path) ->
     return run_suite(
         suite, policy_factory(folder), out, carla=config.carla, workers=config.workers, policy_name=name
     )
+
+
+def _drive_or_reuse(night: "Night", suite: "Suite", folder: Path, out: Path) -> EvalResult:
+    """Drive the held-out suite, or take the drives of an earlier night with the same model."""
+    policy = f"planner-{model_id_of(folder)}"
+    if offer_drives(night, policy, suite.name, out):
+        try:
+            return drive_suite(night.config.drive, suite, folder, out)
+        except UserError:  # other routes under the same name
+            withdraw(out)
+    return drive_suite(night.config.drive, suite, folder, out)
 
 
 def _real_logs(night: "Night", model_folder: Path) -> list[dict[str, Any]]:

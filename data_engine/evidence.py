@@ -1,7 +1,7 @@
 """What the gate looks at: one model on the held-out suite and on recorded planning steps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from drive.contracts import CaseScore, EvalResult
@@ -43,24 +43,39 @@ class ModelEvidence:
         closed_loop: Held-out suite.
         siblings: Open loop on mined windows of routes that were kept apart.
         held_out: Open loop on held-out drives.
+        fixes: Closed loop on tonight's routes that were kept apart; None = there were none.
+        kinds: Route id -> kind of route, of the held-out suite.
+        retest: case_id -> error on the window of a case of tonight or of the case store.
     """
 
     model_id: str
     closed_loop: EvalResult
     siblings: tuple[OpenLoopItem, ...]
     held_out: tuple[OpenLoopItem, ...]
+    fixes: EvalResult | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    retest: Mapping[str, float] = field(default_factory=dict)
 
 
 def evidence_from_json(value: Mapping[str, Any]) -> ModelEvidence:
     """Read back what `drive.files.write_json` wrote."""
-    result = dict(value["closed_loop"])
-    cases = tuple(CaseScore(**case) for case in result.pop("cases"))
+    fixes = value.get("fixes")
     return ModelEvidence(
         model_id=value["model_id"],
-        closed_loop=EvalResult(cases=cases, **result),
+        closed_loop=result_from_json(value["closed_loop"]),
         siblings=tuple(OpenLoopItem(**item) for item in value["siblings"]),
         held_out=tuple(OpenLoopItem(**item) for item in value["held_out"]),
+        fixes=None if fixes is None else result_from_json(fixes),
+        kinds=dict(value.get("kinds", {})),
+        retest=dict(value.get("retest", {})),
     )
+
+
+def result_from_json(value: Mapping[str, Any]) -> EvalResult:
+    """Read back an EvalResult."""
+    result = dict(value)
+    cases = tuple(CaseScore(**case) for case in result.pop("cases"))
+    return EvalResult(cases=cases, **result)
 
 
 def safety_failures(case: CaseScore) -> tuple[str, ...]:

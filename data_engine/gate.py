@@ -12,13 +12,21 @@ import numpy as np
 
 from data_engine.config import GateConfig
 from data_engine.evidence import ModelEvidence, OpenLoopItem, paired_cases, safety_failures, usable_cases
+from data_engine.forgetting import (
+    backward_transfer,
+    matrix_of,
+    negative_backward_transfer,
+    succeeded,
+    success_by_kind,
+)
 from drive.contracts import EvalResult
-from drive.score.bootstrap import Interval, paired_bootstrap
+from drive.score.bootstrap import Interval, paired_bootstrap, wilson
 
 REASONS = {
     "identical_weights": "the candidate's weights equal the champion's",
     "missing_metric": "a metric could not be computed for one of the models",
     "non_finite_metric": "a metric is NaN or infinite",
+    "unlike_metrics": "champion and candidate were measured on other routes or by other rules",
     "low_coverage": "too few of the planned routes have a result",
     "lower_coverage": "the candidate has results for fewer cases than the champion",
     "new_safety_failure": "the candidate alone hit something, ran a red light or left its lanes",
@@ -26,6 +34,9 @@ REASONS = {
     "open_loop_regression": "the open-loop error on held-out drives grew by more than is tolerated",
     "agreement_regression": "commands and trajectories agree less often",
     "no_sibling_cases": "no mined case on a route that was kept apart, so a fix cannot be measured",
+    "low_fix_rate": "too few of the failed routes that were kept apart are driven without fault now",
+    "forgetting": "kinds of route that were driven well before are driven worse now",
+    "latency_regression": "planning takes far longer than the champion's",
     "no_improvement": "the error on mined cases of routes that were kept apart did not fall beyond noise",
     "champion_changed": "another model became champion while this night was running",
 }
@@ -70,8 +81,17 @@ class Verdict:
     rows: tuple[Row, ...]
 
 
-def decide(champion: ModelEvidence, candidate: ModelEvidence, config: GateConfig, seed: int) -> Verdict:
-    """Compare two models; the same evidence and seed give the same verdict."""
+def decide(
+    champion: ModelEvidence,
+    candidate: ModelEvidence,
+    config: GateConfig,
+    seed: int,
+    history: Sequence[tuple[str, Mapping[str, float]]] = (),
+) -> Verdict:
+    """Compare two models; the same evidence and seed give the same verdict.
+
+    `history` has a row per earlier night: its name and the success by kind of route of its champion.
+    """
     judge = _Judge(config, seed)
     if champion.model_id == candidate.model_id:
         judge.reasons["identical_weights"] = f"both are {champion.model_id}"
@@ -79,7 +99,9 @@ def decide(champion: ModelEvidence, candidate: ModelEvidence, config: GateConfig
     judge.driving_score(champion.closed_loop, candidate.closed_loop)
     judge.safety(champion.closed_loop, candidate.closed_loop)
     judge.siblings(champion.siblings, candidate.siblings)
+    judge.fixes(champion.fixes, candidate.fixes)
     judge.held_out(champion.held_out, candidate.held_out)
+    judge.forgetting(champion, candidate, history)
     judge.latency(champion, candidate)
     ordered = {code: judge.reasons[code] for code in REASONS if code in judge.reasons}
     return Verdict(not ordered, ordered, tuple(judge.warnings), tuple(judge.rows))
@@ -91,6 +113,12 @@ def minimum_detectable(differences: Sequence[float]) -> float:
     if n < 2:
         return math.nan
     return float(POWER_Z * np.std(np.asarray(differences, np.float64), ddof=1) / math.sqrt(n))
+
+
+def better_by_sign(better: int, worse: int, level: float = 0.05) -> bool:
+    """One-sided sign test: is it unlikely that so many of the changed cases got better by chance?"""
+    n = better + worse
+    return n > 0 and sum(math.comb(n, k) for k in range(better, n + 1)) / 2**n < level
 
 
 @dataclass
@@ -107,7 +135,9 @@ class _Judge:
         """Same suite and protocol, enough routes with a result, and no fewer for the candidate."""
         have = [len(usable_cases(a)), len(usable_cases(b))]
         if (a.planned, a.suite, a.protocol) != (b.planned, b.suite, b.protocol):
-            self.reasons["low_coverage"] = "champion and candidate drove different suites or protocols"
+            self.reasons["unlike_metrics"] = (
+                f"{a.suite} ({a.planned} routes, {a.protocol}) and {b.suite} ({b.planned}, {b.protocol})"
+            )
         elif min(have) < self.config.min_coverage * a.planned or a.planned == 0:
             self.reasons["low_coverage"] = f"{min(have)} of {a.planned} planned routes have a result"
         if have[1] < have[0]:
@@ -162,6 +192,67 @@ class _Judge:
             row = self._judged(row, failed, "no_improvement", detail)
         self.rows.append(row)
 
+    def fixes(self, a: EvalResult | None, b: EvalResult | None) -> None:
+        """Routes kept apart on which the champion failed: how many does the candidate drive without fault?
+
+        Enough of them (a sign test over routes fixed and spoilt) are an improvement by themselves.
+        """
+        pairs = paired_cases(a, b) if a is not None and b is not None else []
+        failed = [succeeded(y) for x, y in pairs if not succeeded(x)]
+        spoilt = sum(succeeded(x) and not succeeded(y) for x, y in pairs)
+        if not pairs:
+            return
+        share = wilson(sum(failed), len(failed))
+        bound = f"at least {self.config.min_fix_rate:.0%} within its 95 % interval; {spoilt} spoilt"
+        row = Row(
+            metric="failed routes fixed (routes kept apart)", unit="share", champion=0.0,
+            candidate=share.mean, change=share if failed else None, detectable=math.nan, cases=len(failed),
+            better="higher", verdict="info", bound=bound,
+        )  # fmt: skip
+        if failed:
+            low = share.high < self.config.min_fix_rate
+            detail = f"{sum(failed)} of {len(failed)} fixed, {spoilt} spoilt"
+            row = self._judged(row, low, "low_fix_rate", detail)
+        self.rows.append(row)
+        if better_by_sign(sum(failed), spoilt):
+            self.reasons.pop("no_improvement", None)
+            self.reasons.pop("no_sibling_cases", None)
+
+    def forgetting(
+        self,
+        champion: ModelEvidence,
+        candidate: ModelEvidence,
+        history: Sequence[tuple[str, Mapping[str, float]]],
+    ) -> None:
+        """NBT and BWT over the kinds of held-out routes, with the candidate as the newest night."""
+        kinds = candidate.kinds
+        if not kinds:
+            return
+        rows = list(history) or [("champion", success_by_kind(champion.closed_loop, kinds))]
+        before, after = (
+            matrix_of(rows),
+            matrix_of([*rows, ("candidate", success_by_kind(candidate.closed_loop, kinds))]),
+        )
+        nbt = negative_backward_transfer(after)
+        bound = f"NBT <= {self.config.max_forgetting:g}; {len(after.kinds)} kinds, {len(rows) + 1} models"
+        row = Row(
+            "forgetting over kinds of route (NBT)", "share", negative_backward_transfer(before), nbt, None,
+            math.nan, len(after.kinds), "lower", "info", bound,
+        )  # fmt: skip
+        detail = f"NBT {nbt:.3f} > {self.config.max_forgetting:g}"
+        self.rows.append(self._judged(row, nbt > self.config.max_forgetting + 1e-9, "forgetting", detail))
+        self.rows.append(
+            replace(
+                row,
+                metric="backward transfer (BWT, GEM)",
+                champion=backward_transfer(before),
+                candidate=backward_transfer(after),
+                better="higher",
+                verdict="info",
+                bound="shown only",
+            )
+        )
+
     def held_out(self, a: Sequence[OpenLoopItem], b: Sequence[OpenLoopItem]) -> None:
         """Error and command agreement on held-out drives: these must not get worse."""
         if not a or not b:
@@ -201,6 +292,8 @@ class _Judge:
         self.rows.append(
             Row("planning time", "ms", before, after, None, math.nan, len(a), "lower", verdict, bound)
         )
+        if before > 0 and after / before > self.config.latency_limit:
+            self.reasons["latency_regression"] = f"{after / before:.2f}x the champion's time"
         if slow:
             self.warnings.append(f"planning takes {after / before:.2f}x the champion's time ({bound})")
 

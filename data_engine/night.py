@@ -88,9 +88,14 @@ def in_order(folders: Sequence[Path]) -> list[Path]:
 
 def latest_night(workspace: Path) -> Path | None:
     """Folder of the newest finished night."""
+    found = finished_nights(workspace)
+    return found[-1] if found else None
+
+
+def finished_nights(workspace: Path) -> list[Path]:
+    """Folders of all finished nights, oldest first."""
     root = workspace / NIGHTS
-    found = [p for p in root.iterdir() if (p / SUMMARY).exists()] if root.is_dir() else []
-    return max(found, key=lambda p: _order(p.name)) if found else None
+    return in_order([p for p in root.iterdir() if (p / SUMMARY).exists()] if root.is_dir() else [])
 
 
 def _order(name: str) -> tuple[str, int]:

@@ -9,7 +9,9 @@ from data_engine import steps
 from data_engine.lock import nightly_lock
 from data_engine.memory import PeakMemory
 from data_engine.night import CONFIG, REPORT, SUMMARY, Night
-from data_engine.stages import Done, run_stage
+from data_engine.outcome import record_cases, still_needed
+from data_engine.retention import prune
+from data_engine.stages import Done, finished, run_stage
 from data_engine.summary import summarize
 from drive.config import config_dict, dump_config
 from drive.contracts import UserError
@@ -81,28 +83,51 @@ STAGES: dict[str, Stage] = {
 }
 
 
-def run_night(night: Night) -> dict[str, Any]:
+def run_night(night: Night, after: Mapping[str, Callable[[Night], None]] | None = None) -> dict[str, Any]:
     """Run what is left of a night and return its summary.
+
+    Args:
+        night: Which.
+        after: Stage name -> called with the night whenever that stage is finished, also when it was already;
+            for demonstrations that spoil a night.
 
     Raises:
         UserError: Another nightly holds the workspace, or an input is wrong.
     """
     with nightly_lock(night.workspace):
-        finished = night.summary()
-        if finished is not None:  # by the run that we waited behind
-            return finished
+        already = night.summary()
+        if already is not None:  # by the run that we waited behind
+            return already
         night.start()
         dump_config(night.config, night.folder / CONFIG)
         with PeakMemory() as memory:
-            done = run_stages(night)
-            summary = summarize(night, done, memory.peak_gb)
+            done = run_stages(night, after or {})
+            cases = record_cases(night, done)
+            summary = {**summarize(night, done, memory.peak_gb), "cases": cases.count()}
             write_report(night, summary)
         steps.log_run(night, summary)
         write_json(night.folder / SUMMARY, summary)  # last: its presence means finished
+        prune(night.workspace, night.config.retention.nights, still_needed(night))
         return summary
 
 
-def run_stages(night: Night) -> dict[str, Done]:
+def plan_night(night: Night) -> list[dict[str, str]]:
+    """What a run would do now: each stage, and whether it is done, would resume, or would run. Makes nothing.
+
+    A stage that is done for other settings is run again by the real run; that is not looked into here.
+    """
+    rows = []
+    for name, stage in STAGES.items():
+        state = "run"
+        if finished(night.folder / name) is not None:
+            state = "done"
+        elif any(night.folder.glob(f".{name}.*")):
+            state = "resume" if stage.resumes else "run again"
+        rows.append({"stage": name, "state": state})
+    return rows
+
+
+def run_stages(night: Night, after: Mapping[str, Callable[[Night], None]]) -> dict[str, Done]:
     """Run every stage that is not finished yet, in order."""
     done: dict[str, Done] = {}
     for name, stage in STAGES.items():
@@ -113,6 +138,8 @@ def run_stages(night: Night) -> dict[str, Done]:
             "after": {other: [done[other].key, done[other].report.get("id")] for other in stage.after},
         }
         done[name] = run_stage(night.folder, name, inputs, _bound(stage.work, night), resumes=stage.resumes)
+        if name in after:
+            after[name](night)
     return done
 
 

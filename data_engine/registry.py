@@ -7,7 +7,7 @@ valid state, and running the same promotion again finishes it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ MODEL = "nightdrive"
 WORKSPACE = Path("runs")
 CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
 ALIASES = (CHAMPION, PREVIOUS, CANDIDATE)
-ARTIFACT_FOLDER = "model"
+ARTIFACT_FOLDER, LINEAGE_FOLDER = "model", "lineage"
 ARTIFACTS = "mlartifacts"
 DATABASE = "mlflow.db"
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -92,8 +92,13 @@ class Registry:
                 return None
             raise
 
-    def register(self, folder: Path, *, tags: Mapping[str, str]) -> Version:
+    def register(self, folder: Path, *, tags: Mapping[str, str], lineage: Sequence[Path] = ()) -> Version:
         """Register a model folder; the same weights are registered once.
+
+        Args:
+            folder: Model folder.
+            tags: Of the version.
+            lineage: Files that say how it was made; kept beside the model.
 
         Raises:
             UserError: The folder is not a model folder.
@@ -107,6 +112,8 @@ class Registry:
             self.experiment_id(), tags={"mlflow.runName": f"model {model_id}", **tags}
         )
         self.client.log_artifacts(run.info.run_id, str(folder), ARTIFACT_FOLDER)
+        for path in lineage:
+            self.client.log_artifact(run.info.run_id, str(path), LINEAGE_FOLDER)
         self.client.set_terminated(run.info.run_id)
         source = f"{run.info.artifact_uri}/{ARTIFACT_FOLDER}"
         made = self.client.create_model_version(
@@ -189,6 +196,18 @@ class Registry:
                 return Path(mlflow.artifacts.download_artifacts(uri))
         except StoreError as error:
             raise UserError(f"{uri}: its files cannot be read; restore them ({error})") from error
+
+    def lineage(self, version: int) -> Path:
+        """Local folder with the lineage files of a version.
+
+        Raises:
+            UserError: No such version, or none are kept for it (the base model).
+        """
+        run_id = self.client.get_model_version(self.model, str(version)).run_id
+        try:
+            return Path(self.client.download_artifacts(run_id, LINEAGE_FOLDER))
+        except StoreError as error:
+            raise UserError(f"version {version}: no lineage is kept for it, as for a base model") from error
 
     def peek(self, alias: str) -> Path | None:
         """As `folder`, but None if nothing has the alias; makes no store where there is none yet."""

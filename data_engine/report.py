@@ -2,7 +2,7 @@
 
 import base64
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def render_report(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"num": _number, "pct": _percent, "words": _kind_words}
+    environment.filters |= filters()
     html = environment.get_template(TEMPLATE).render(
         s=summary,
         labels=_labels(summary, drives.values()),
@@ -93,6 +93,11 @@ def render_report(
     )
     write_atomic(out, html)
     return out
+
+
+def filters() -> dict[str, Callable[..., str]]:
+    """What the templates call: numbers, percentages and names of kinds."""
+    return {"num": _number, "pct": _percent, "words": _kind_words}
 
 
 def pick_cases(cases: Iterable[BadCase], config: ReportConfig, use: Mapping[str, str]) -> list[BadCase]:
@@ -134,6 +139,7 @@ def _card(case: BadCase, log: DriveLog, use: str) -> dict[str, Any]:
         "time": clock(case.start_us) if log.meta.simulator == REAL else "",
         "into_s": (case.start_us - int(log.ego.t_us[0])) / 1e6,
         "severity": case.severity,
+        "cause": case.cause,
         "terms": [TERM_WORDS.get(k, k + " {:.2f}").format(v) for k, v in sorted(case.terms.items())],
         "use": use,
         "simulator": log.meta.simulator,
@@ -175,6 +181,7 @@ def _case_rows(
             "into_s": (case.start_us - starts_us.get(case.log_id, case.start_us)) / 1e6,
             "seconds": (case.end_us - case.start_us) / 1e6,
             "severity": case.severity,
+            "cause": case.cause,
             "use": use.get(case.case_id, "not used"),
         }
         for case in cases

@@ -17,21 +17,24 @@ from data_engine.causes import by_cause
 from data_engine.curate import curate
 from data_engine.evaluate import compare, drive_suite
 from data_engine.evidence import evidence_from_json
+from data_engine.forgetting import success_by_kind
 from data_engine.gate import decide
 from data_engine.hygiene import screen
 from data_engine.mine import kinds_by_source, load_cases, mine
-from data_engine.night import Night, earlier_nights
+from data_engine.night import SUMMARY, Night, earlier_nights
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
 from data_engine.rules import REAL
 from data_engine.sources import ingest
 from data_engine.store import DriveRef, collect, link
 from data_engine.suites import tonight_suite
 from data_engine.tables import read_tables
+from data_engine.versions import code_version
+from drive.config import config_sha
 from drive.contracts import F32, DriveLog, Manifest, ManifestEntry, Policy
 from drive.files import read_json, read_object, write_json
 
-LOGS, COLUMNS = "logs", "columns"
-KNOWN_SCENES = 20_000
+LOGS, COLUMNS, RESULT = "logs", "columns", "result.json"
+KNOWN_SCENES, HISTORY_NIGHTS = 20_000, 30
 
 
 def registry_of(night: Night) -> Registry:
@@ -79,6 +82,7 @@ def drive_routes(night: Night, out: Path) -> Mapping[str, Any]:
     """Let the champion drive tonight's routes and record them; finished routes are kept on a rerun."""
     suite = tonight_suite(night.config, night.date)
     result = drive_suite(night.config.drive, suite, model_folder(night, "champion"), out)
+    write_json(out / RESULT, result)
     infrastructure = [c.case_id for c in result.cases if c.status == "infrastructure"]
     return {
         "suite": result.suite,
@@ -221,6 +225,7 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
         seed=night.seed,
     )
     write_json(out / "manifest.json", made.manifest)
+    write_json(out / "poisoned.json", dict(made.poisoned))
     windows = {"trained": made.trained, "siblings": made.siblings, "held_out_routes": made.held_out_routes}
     write_json(out / "windows.json", windows)
     used = {entry.log_id for entry in made.manifest.entries}
@@ -232,6 +237,7 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
         "sibling_cases": len(made.siblings),
         "entries": dict(made.counts),
         "dropped": dict(made.dropped),
+        "clusters": {name: list(counts) for name, counts in made.clusters.items()},
         "before": dict(made.before),
         "after": dict(made.after),
     }
@@ -276,9 +282,25 @@ def gate_candidate(night: Night, out: Path) -> Mapping[str, Any]:
     evidence = [
         evidence_from_json(read_json(night.folder / "evaluate" / f"{m}.json")) for m in (CHAMPION, CANDIDATE)
     ]
-    verdict = decide(evidence[0], evidence[1], night.config.gate, night.seed)
+    verdict = decide(evidence[0], evidence[1], night.config.gate, night.seed, success_history(night))
     write_json(out / "verdict.json", verdict)
     return {"promote": verdict.promote, "reasons": dict(verdict.reasons), "warnings": list(verdict.warnings)}
+
+
+def success_history(night: Night) -> list[tuple[str, Mapping[str, float]]]:
+    """Success by kind of route of the champions of earlier nights, as far as they drove the same suite."""
+    rows: list[tuple[str, Mapping[str, float]]] = []
+    here = evidence_from_json(read_json(night.folder / "evaluate" / f"{CHAMPION}.json"))
+    for folder in earlier_nights(night, HISTORY_NIGHTS):
+        decision = read_object(folder / SUMMARY, "decision")["decision"]
+        path = folder / "evaluate" / f"{CANDIDATE if decision == 'promoted' else CHAMPION}.json"
+        if not path.exists():
+            continue
+        then = evidence_from_json(read_json(path))
+        same = {c.case_id for c in then.closed_loop.cases} == {c.case_id for c in here.closed_loop.cases}
+        if then.kinds and same:
+            rows.append((folder.name, success_by_kind(then.closed_loop, then.kinds)))
+    return rows
 
 
 def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
@@ -297,7 +319,10 @@ def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
             "parent_id": pinned["id"],
             "manifest_id": manifest,
             "origin": "nightly",
+            "config_sha": config_sha(night.config.finetune),
+            "code": code_version() or "",
         },
+        lineage=lineage_files(night),
     )
     registry.set_alias(CANDIDATE, made.version)
     now = champion.version if champion else None
@@ -310,6 +335,15 @@ def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
     decision = "refused" if reasons else "promoted"
     registry.tag(made.version, decision=decision, reasons=", ".join(reasons))
     return {"id": made.model_id, "version": made.version, "decision": decision, "reasons": reasons}
+
+
+def lineage_files(night: Night) -> tuple[Path, ...]:
+    """What is kept beside a registered model: enough to train it again, and why it was let through."""
+    return (
+        night.folder / "curate" / "manifest.json",
+        night.folder / "config.yaml",
+        night.folder / "gate" / "verdict.json",
+    )
 
 
 def log_run(night: Night, summary: Mapping[str, Any]) -> None:

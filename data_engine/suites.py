@@ -1,8 +1,18 @@
 """The closed-loop routes of a night: training towns for mining, held-out towns for the gate."""
 
 from data_engine.config import NightlyConfig
+from data_engine.kinds import PREFIX, load_kinds
 from drive.contracts import UserError
 from sim.suites import Suite, load_suite, take
+
+
+def load(name: str) -> Suite:
+    """A suite by name or YAML file, or "kinds:FILE" (data_engine/kinds.py).
+
+    Raises:
+        UserError: Unknown suite, kind or town.
+    """
+    return load_kinds(name) if name.startswith(PREFIX) else load_suite(name)
 
 
 def tonight_suite(config: NightlyConfig, date: str) -> Suite:
@@ -11,7 +21,7 @@ def tonight_suite(config: NightlyConfig, date: str) -> Suite:
     Raises:
         UserError: Unknown suite, or it drives in a held-out town.
     """
-    suite = load_suite(f"{config.drive.suite}@{date}")
+    suite = load(f"{config.drive.suite}@{date}")
     leaked = sorted(set(suite.towns) & set(config.held_out_towns))
     if leaked:
         raise UserError(
@@ -26,7 +36,7 @@ def gate_suite(config: NightlyConfig) -> Suite:
     Raises:
         UserError: Unknown suite, or it has routes outside the held-out towns.
     """
-    suite = load_suite(config.evaluate.suite)
+    suite = load(config.evaluate.suite)
     leaked = sorted(set(suite.towns) - set(config.held_out_towns))
     if leaked:
         towns = ", ".join(leaked)

@@ -1,6 +1,5 @@
 """What a night came to, in one JSON-able mapping with stable keys (documented in docs/cli.md)."""
 
-import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +10,7 @@ from data_engine.gate import REASONS
 from data_engine.night import Night
 from data_engine.registry import CANDIDATE, CHAMPION
 from data_engine.stages import Done
+from data_engine.versions import code_version
 from drive.config import config_sha
 from drive.contracts import EvalResult
 from drive.files import json_safe, read_json, read_object
@@ -111,20 +111,3 @@ def _suite_numbers(result: EvalResult) -> dict[str, Any]:
 
 def _real_logs(report: Mapping[str, Any]) -> dict[str, Any]:
     return {model: report[model]["real_logs"] for model in (CHAMPION, CANDIDATE)}
-
-
-def code_version() -> str | None:
-    """Commit of the checkout this runs from, with "+" if it has local changes; None outside one."""
-    root = Path(__file__).resolve().parents[1]
-    if not (root / ".git").exists():
-        return None
-    try:
-        commit = _git(root, "rev-parse", "--short=12", "HEAD")
-        return commit + ("+" if _git(root, "status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()

@@ -141,6 +141,7 @@ def quiet_mlflow() -> Any:
     import logging
 
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     import mlflow
 
     for chatty in ("mlflow.store.db.utils", "alembic"):  # table creation of a new store

@@ -56,10 +56,12 @@ def summary(found: Mined, **changes: Any) -> dict[str, Any]:
             "trained_cases": 1,
             "sibling_cases": 1,
             "dropped": {"near-duplicate": 2},
+            "clusters": {"collision: keep / cruise": [3, 1]},
             "entries": {"bad_case": 5},
             "before": {"keep / cruise": 1.0},
             "after": {"keep / stop": 1.0},
         },
+        "cases": {"open": 2, "training": 0, "fixed": 1, "retired": 0, "quarantined": 0},
         "gate": [ROW],
         "real_logs": None,
         "closed_loop": {

@@ -30,8 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("drive.cli.compare", "two saved benchmark results, paired case by case"),
     "eval": ("drive.cli.eval", "train planners and baselines alike, drive with them, compare"),
     "view": ("drive.cli.view", "one plan for one moment of a recorded drive, as a picture"),
-    "report": ("drive.cli.report", "build a night's report again and say where it is"),
+    "report": ("drive.cli.report", "build a night's report again, or one page about the last nights"),
     "rollback": ("drive.cli.rollback", "make the previous champion the champion again"),
+    "rebuild": ("drive.cli.rebuild", "train a registered model again and compare the weights bit for bit"),
+    "demo": ("drive.cli.demo", "seven nights in a row, each with a kind of route that is new"),
     "doctor": ("drive.cli.doctor", "check this machine: versions, disk, memory, CARLA, registry"),
 }
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from data_engine.night import Night
 
 MAX_ROWS = 40
+EXIT_CODES = {"promoted": 0, "refused": 20, "nothing to do": 21}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="logs to mine as well: nuscenes:DIR or py123d:DIR; may be repeated")  # fmt: skip
     parser.add_argument("--date", default=None, metavar="YYYY-MM-DD", help="which night; default: today")
     parser.add_argument("--workspace", default=None, metavar="DIR", help="registry and nights; default: runs")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done; make nothing")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings that win over the YAML")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run or resume the night; exit code 0 for promoted, refused, nothing to do and already done alike."""
+    """Run or resume the night.
+
+    Exit code 0 promoted, 20 refused, 21 nothing to do; a finished night gives its own again.
+    """
     from data_engine.config import NightlyConfig
     from data_engine.night import REPORT, find_night
     from data_engine.sources import parse_source
@@ -42,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     config = replace(config, logs=logs)
     night = find_night(config, args.date or date.today().isoformat(), [parse_source(text) for text in logs])
     summary, already = night.summary(), True
+    if args.dry_run:
+        return _dry_run(args, night, summary)
     if summary is None:
         from data_engine.nightly import run_night
 
@@ -50,6 +57,27 @@ def run(args: argparse.Namespace) -> int:
         summary = run_night(night)
     _show(summary, night.folder / REPORT, already)
     output.finish(args, {**summary, "already_done": already, "report": str(night.folder / REPORT)})
+    return EXIT_CODES[str(summary["decision"])]
+
+
+def _dry_run(args: argparse.Namespace, night: "Night", summary: Mapping[str, Any] | None) -> int:
+    """Check everything that a night checks first, and list its stages; exit code 0."""
+    from data_engine.nightly import plan_night
+    from data_engine.suites import gate_suite, tonight_suite
+
+    if summary is None:
+        _check(night, args.config)
+    stages = plan_night(night)
+    suites = {"drive": tonight_suite(night.config, night.date), "evaluate": gate_suite(night.config)}
+    routes = {name: len(suite.routes) for name, suite in suites.items()}
+    print(f"night {night.folder.name} in {night.folder}" + (", already done" if summary else ""))
+    for name, suite in suites.items():
+        print(f"{name}: suite {suite.name}, {routes[name]} routes in {', '.join(suite.towns)}")
+    for source in night.sources:
+        print(f"logs: {source.name} from {source.folder}")
+    output.print_table("stages", ("stage", "would"), [(row["stage"], row["state"]) for row in stages])
+    plan = {"dry_run": True, "night": night.folder.name, "folder": str(night.folder), "routes": routes}
+    output.finish(args, {**plan, "stages": stages, "already_done": summary is not None})
     return 0
 
 
@@ -58,14 +86,14 @@ def _check(night: "Night", where: str) -> None:
     from data_engine.nightly import preflight
     from data_engine.registry import CHAMPION
     from data_engine.steps import registry_of
+    from data_engine.suites import load
     from drive.model import model_folder
     from drive.model.folder import load_model
-    from sim.suites import load_suite
 
     output.check_folder("workspace", night.workspace)
     for key, name in (("drive", night.config.drive.suite), ("evaluate", night.config.evaluate.suite)):
         try:
-            load_suite(name)
+            load(name)
         except UserError as error:
             raise UserError(f"{where}: {key}.suite: {error}") from None
     preflight(night)

@@ -114,12 +114,15 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """Fine-tuning of a champion with LoRA.
+    """Fine-tuning of a champion.
 
     Attributes:
         loop: Optimisation.
+        method: "lora" trains adapters on the heads; "heads" the same layers themselves; "full" everything.
         rank, alpha: Of the adapters; the update is scaled by alpha / rank.
         distill: Weight of staying close to the champion on replay samples.
+        ewc: Weight of elastic weight consolidation (drive/train/continual.py); 0 = off.
+        agem: Project gradients that would raise the loss on replay samples (A-GEM).
         augment: Disturbance of inputs.
         loss: Weights of the imitation terms.
         exclude_towns: A manifest that touches these is refused.
@@ -138,7 +141,10 @@ class FinetuneConfig:
     )
     rank: Annotated[int, Bounds(1, 1024)] = 16
     alpha: AtLeastOne = 32
+    method: Literal["lora", "heads", "full"] = "lora"
     distill: NotNegative = 1.0
+    ewc: NotNegative = 0.0
+    agem: bool = False
     augment: Strengths = field(default_factory=AugmentConfig)
     loss: Weights = field(default_factory=LossWeights)
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS

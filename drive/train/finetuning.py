@@ -1,4 +1,4 @@
-"""Nightly fine-tuning: LoRA on the champion's heads, replay and distillation, frozen statistics."""
+"""Nightly fine-tuning: LoRA (or heads, or everything), replay, distillation, frozen statistics."""
 
 import shutil
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import kl_div
 
 from drive.config import config_sha, dump_config
 from drive.contracts import F64, I64, Bool, Manifest, UserError
@@ -17,12 +16,13 @@ from drive.data.batches import Batches
 from drive.data.bundle import Bundle, DriveSource, bundle_key, find_drives, load_bundle
 from drive.files import sha256_json
 from drive.model.folder import load_model, read_meta, save_model
-from drive.model.network import PlannerNetwork, Scene
+from drive.model.network import PlannerNetwork
 from drive.train.adapters import assert_active, attach, merge, save_adapter
 from drive.train.config import FinetuneConfig
+from drive.train.continual import DirectLearner, RememberingLearner, distance, first_batches
 from drive.train.fit import fit
-from drive.train.learner import FROZEN, PlannerLearner, see
-from drive.train.losses import Denoised, hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
+from drive.train.learner import FROZEN, see
+from drive.train.losses import hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
 
 if TYPE_CHECKING:
     from peft import LoraModel
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 MODEL, ADAPTER, CACHE = "model", "adapter", "cache"
 
 
-class AdapterLearner(PlannerLearner):
+class AdapterLearner(RememberingLearner):
     """Trains adapters only; replay samples also hold the network to what the champion says about them."""
 
     def __init__(self, lora: "LoraModel", network: PlannerNetwork, config: FinetuneConfig) -> None:
-        super().__init__(network, config.loop, config.loss)
+        super().__init__(network, config)
         self.lora = (lora,)  # in a tuple: not registered as a second path to the same parameters
         self.distill = config.distill
 
@@ -56,24 +56,8 @@ class AdapterLearner(PlannerLearner):
         for name in FROZEN:
             terms.pop(name, None)
         terms |= self.dreams(scene, batch, generator)
-        terms["distill"] = self.distill * _distance(old_scene, old, scene, done, batch["replay"])
+        terms["distill"] = self.distill * distance(old_scene, old, scene, done, batch["replay"])
         return terms
-
-
-def _distance(old_scene: Scene, old: Denoised, scene: Scene, done: Denoised, replay: Tensor) -> Tensor:
-    """||v - v_old||^2 of trajectories and scores plus KL divergence of commands, mean over replay samples."""
-    gap = (done.clean - old.clean).square().sum(2).mean(1)
-    gap = gap + (done.start[:, 0] - old.start[:, 0]).square().sum(1)
-    gap = gap + (done.scores.log_softmax(1) - old.scores.log_softmax(1)).square().mean(1)
-    gap = gap + _divergence(scene.lateral, old_scene.lateral)
-    gap = gap + _divergence(scene.longitudinal, old_scene.longitudinal)
-    return (gap * replay).sum() / replay.sum().clamp(min=1)
-
-
-def _divergence(logits: Tensor, old_logits: Tensor) -> Tensor:
-    """KL divergence of two classifiers per sample, (B,)."""
-    new, old = logits.log_softmax(1), old_logits.log_softmax(1)
-    return kl_div(new, old, reduction="none", log_target=True).sum(1)
 
 
 @dataclass(frozen=True)
@@ -117,17 +101,21 @@ def finetune(
     picked = _pick(bundle, manifest)
     dump_config(config, out_dir / "config.yaml")
     torch.manual_seed(config.loop.seed)
-    lora = attach(network, config.rank, config.alpha)
+    lora = attach(network, config.rank, config.alpha) if config.method == "lora" else None
+    learner = AdapterLearner(lora, network, config) if lora is not None else DirectLearner(network, config)
     batches = Batches(
         bundle.samples, picked.rows, config.loop.batch_size, config.loop.seed,
         network.config.camera, config.augment,
         picked.probability, picked.replay,
     )  # fmt: skip
-    fit(AdapterLearner(lora, network, config), batches, out_dir, fingerprint, "fine-tune")
-    assert_active(network)
-    save_adapter(out_dir / ADAPTER, network, base, config.rank, config.alpha)
+    learner.anchor_at(first_batches(batches) if config.ewc else ())
+    fit(learner, batches, out_dir, fingerprint, "fine-tune")
+    if lora is not None:
+        assert_active(network)
+        save_adapter(out_dir / ADAPTER, network, base, config.rank, config.alpha)
     provenance = {
         "kind": "finetune",
+        "method": config.method,
         "fingerprint": fingerprint,
         "steps": config.loop.max_steps,
         "samples": len(picked.rows),
@@ -135,7 +123,8 @@ def finetune(
         "replay_share": float(picked.probability[picked.replay].sum()),
     }
     save_model(
-        done, merge(lora), parent_id=base.model_id, manifest_id=manifest.manifest_id,
+        done, network if lora is None else merge(lora),
+        parent_id=base.model_id, manifest_id=manifest.manifest_id,
         config_sha=config_sha(config), provenance=provenance,
     )  # fmt: skip
     shutil.rmtree(out_dir / CACHE, ignore_errors=True)

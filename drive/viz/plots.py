@@ -33,6 +33,20 @@ def training_curve(series: Mapping[str, Sequence[tuple[int, float]]], width_in: 
     return bytes(done())
 
 
+def nights(rows: Sequence[tuple[str, float, float]], width_in: float = 7.6) -> bytes:
+    """Scores of champion and candidate by night: (name, champion, candidate), oldest first.  PNG."""
+    with _figure(width_in, 2.8) as (figure, axes, done):
+        x = np.arange(len(rows))
+        axes.plot(x, [row[1] for row in rows], color=BEFORE, lw=1.8, marker="o", label="champion")
+        axes.plot(x, [row[2] for row in rows], color=AFTER, lw=1.2, marker="s", ls="--", label="candidate")
+        axes.set_xticks(x, [row[0] for row in rows], rotation=20, ha="right")
+        axes.set_ylabel("driving score", color=FAINT)
+        axes.grid(axis="y", color=GRID)
+        axes.legend(frameon=False, loc="best")
+        figure.tight_layout()
+    return bytes(done())
+
+
 def before_after(before: Mapping[str, float], after: Mapping[str, float], top: int = 12) -> bytes:
     """Shares per name as paired horizontal bars, largest first; the rest is summed as "other".  PNG."""
     names = sorted({*before, *after}, key=lambda k: -(before.get(k, 0.0) + after.get(k, 0.0)))

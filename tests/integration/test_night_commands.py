@@ -134,3 +134,45 @@ def test_rollback_goes_back_once(place: Path, tmp_path: Path, capsys: pytest.Cap
     assert "no previous champion" in refused(command, capsys)
     assert champion(place) == 1
     Registry(place / "runs").promote(2)  # as it was, for the other tests
+
+
+def test_report_of_the_last_nights(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = workspace.parent / "last.json"
+    assert main(["report", "--workspace", str(workspace), "--last", "2", "--json", str(out)]) == 0
+    assert [row["night"] for row in read_json(out)["nights"]] == ["2026-11-30", "2026-11-30-2"]
+    html = (workspace / REPORT).read_text(encoding="utf-8")
+    assert html.count('class="night"') == 2
+    assert "2026-11-29" not in html
+    capsys.readouterr()
+    for wrong in (["--last", "0"], ["--last", "2", "--date", "2026-11-30"]):
+        assert "--last" in refused(["report", "--workspace", str(workspace), *wrong], capsys)
+
+
+def test_a_dry_run_says_what_would_be_done_and_makes_nothing(
+    repo_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = repo_root / "configs" / "nightly" / "quickstart.yaml"
+    out = tmp_path / "plan.json"
+    arguments = [
+        "--workspace",
+        str(tmp_path / "runs"),
+        "--date",
+        "2026-11-30",
+        "--dry-run",
+        "--json",
+        str(out),
+    ]
+    assert main(["nightly", "--config", str(config), *arguments]) == 0
+    plan = read_json(out)
+    assert {row["state"] for row in plan["stages"]} == {"run"}
+    assert plan["routes"] == {"drive": 20, "evaluate": 16}
+    assert "20 routes" in capsys.readouterr().out
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.json"]
+
+
+def test_a_base_model_cannot_be_rebuilt(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_model(workspace / "base", tiny_network())
+    registry = Registry(workspace)
+    registry.ensure_champion(workspace / "base")
+    assert "no lineage" in refused(["rebuild", "1", "--workspace", str(workspace)], capsys)
+    assert "has no version 9" in refused(["rebuild", "9", "--workspace", str(workspace)], capsys)

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from data_engine import evaluate, gate, planner_questions, planner_summary, sources, steps, summary
+from data_engine import demo as demo_nights
+from data_engine import evaluate, gate, planner_questions, planner_summary, sources, steps, summary, trend
+from data_engine import nightly as nightly_stages
 from drive.bench import closed_loop, pdm_run
 from drive.bench.cases import SampleSet
 from drive.bench.closed_loop import RouteRow
@@ -24,10 +26,12 @@ from drive.cli import (
     bench_results,
     check,
     compare,
+    demo,
     doctor,
     eval,
     ingest,
     nightly,
+    rebuild,
     report,
     rollback,
     score,
@@ -56,7 +60,8 @@ CLI = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encodi
 Writer = Callable[..., Any] | type
 WRITERS: dict[str, tuple[Writer, ...]] = {
     "nightly": (
-        nightly.run, summary.summarize, sources.ingest, steps.drive_routes, steps.mine_cases,
+        nightly.run, nightly._dry_run, nightly_stages.run_night, nightly_stages.plan_night,
+        summary.summarize, sources.ingest, steps.drive_routes, steps.mine_cases,
         steps.curate_cases, steps.finetune_champion, finetuning.finetune, summary._closed_loop,
         summary._suite_numbers, evaluate._real_logs, evaluate._bench_row, gate.Row, Interval,
     ),
@@ -80,12 +85,20 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
         eval.payload, planner_summary.summarise, planner_summary._suite_row, planner_summary._row,
         planner_summary._pair, planner_summary._validation_row, planner_questions.question_row, Interval,
     ),
-    "report": (report.run,),
+    "report": (report.run, report._trend, trend.night_row),
+    "rebuild": (rebuild.run,),
     "rollback": (rollback.run, rollback._plain),
     "view": (view.run,),
+    "demo": (demo.run, demo_nights.write_results, demo_nights._fixes),
     "doctor": (doctor.run, doctor.Check),
 }  # fmt: skip
-IN_THE_FOLDER = {"trained", "siblings", "held_out_routes"}  # of a night's windows.json, not of --json
+IN_THE_FOLDER = {
+    "trained",
+    "siblings",
+    "held_out_routes",
+    "settings",
+    "after",
+}  # of a night's windows.json, not of --json
 BY_COMPREHENSION = {  # keys that no literal in the source spells out
     "nightly": {"version", "id", "champion", "candidate"},
     "bench": {"1s", "2s", "3s", "at_1s", "up_to_1s", "stp3", "vad", "uniad", "_all"}

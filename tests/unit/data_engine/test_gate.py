@@ -56,10 +56,48 @@ def one_new_collision() -> ModelEvidence:
     return replace(better(), closed_loop=replace(better().closed_loop, cases=tuple(cases)))
 
 
+def driven(*successes: bool) -> EvalResult:
+    """A suite driven with and without fault; kinds a and b in turn."""
+    cases = tuple(
+        CaseScore(f"route{i:02d}", "ok", 80.0, {"success": float(ok)}) for i, ok in enumerate(successes)
+    )
+    return EvalResult("kept apart", "light simulator, driving score 2.0", "m", len(cases), cases, {})
+
+
+def with_fixes(*now: bool, before: Sequence[bool] | None = None) -> tuple[ModelEvidence, ModelEvidence]:
+    old = replace(champion(), fixes=driven(*(before or [False] * len(now))))
+    return old, replace(better(), fixes=driven(*now))
+
+
+def forgetful() -> ModelEvidence:
+    """The kind that the champion of `knowing` drives is lost."""
+    kinds = {f"route{i:02d}": "ab"[i % 2] for i in range(ROUTES)}
+    return replace(better(), closed_loop=suite([80.0] * ROUTES, success=0.0), kinds=kinds)
+
+
+def knowing() -> ModelEvidence:
+    return replace(champion(), closed_loop=suite([80.0] * ROUTES, success=1.0))
+
+
+def slow(times: float) -> ModelEvidence:
+    made = better()
+    held, siblings = (
+        tuple(replace(item, latency_ms=5.0 * times) for item in items_of)
+        for items_of in (made.held_out, made.siblings)
+    )
+    return replace(made, held_out=held, siblings=siblings)
+
+
 REFUSALS: dict[str, Callable[[], ModelEvidence]] = {
     "identical_weights": lambda: replace(better(), model_id="aaa"),
     "missing_metric": lambda: replace(better(), held_out=()),
     "non_finite_metric": lambda: replace(better(), siblings=items([math.nan, *[1.0] * 9])),
+    "unlike_metrics": lambda: replace(
+        better(), closed_loop=replace(better().closed_loop, suite="another suite")
+    ),
+    "low_fix_rate": lambda: with_fixes(*[False] * 8)[1],
+    "forgetting": forgetful,
+    "latency_regression": lambda: slow(2.5),
     "low_coverage": lambda: replace(better(), closed_loop=suite([80.0] * (ROUTES - 1))),
     "lower_coverage": lambda: replace(better(), closed_loop=suite([80.0] * (ROUTES - 1))),
     "new_safety_failure": one_new_collision,
@@ -73,7 +111,8 @@ REFUSALS: dict[str, Callable[[], ModelEvidence]] = {
 
 @pytest.mark.parametrize("code", sorted(REFUSALS))
 def test_each_refusal_names_its_reason(code: str) -> None:
-    made = verdict(REFUSALS[code]())
+    olds = {"low_fix_rate": with_fixes(*[False] * 8)[0], "forgetting": knowing()}
+    made = verdict(REFUSALS[code](), olds.get(code))
     assert not made.promote
     assert code in made.reasons
     assert set(made.reasons) <= set(REASONS)
@@ -81,6 +120,38 @@ def test_each_refusal_names_its_reason(code: str) -> None:
 
 def test_every_reason_code_of_the_comparison_is_tested() -> None:
     assert set(REFUSALS) | {"champion_changed"} == set(REASONS)
+
+
+def test_fixed_routes_are_an_improvement_even_where_the_error_says_nothing() -> None:
+    old, new = with_fixes(*[True] * 6)
+    silent = replace(new, siblings=())
+    assert verdict(silent, old).promote
+    assert "no_sibling_cases" in verdict(replace(silent, fixes=driven(True, True, True, True)), old).reasons
+
+
+def test_as_many_routes_spoilt_as_fixed_are_no_improvement() -> None:
+    before = [True] * 4 + [False] * 4
+    old, new = with_fixes(*[not ok for ok in before], before=before)
+    made = verdict(replace(new, siblings=()), old)
+    assert "no_sibling_cases" in made.reasons
+    row = next(row for row in made.rows if "fixed" in row.metric)
+    assert (row.candidate, row.cases) == (1.0, 4)
+    assert "4 spoilt" in row.bound
+
+
+def test_few_failed_routes_cannot_refuse() -> None:
+    old, new = with_fixes(False, False)
+    assert "low_fix_rate" not in verdict(new, old).reasons
+
+
+def test_forgetting_looks_at_all_earlier_nights() -> None:
+    kinds = {f"route{i:02d}": "ab"[i % 2] for i in range(ROUTES)}
+    new = replace(better(), closed_loop=suite([80.0] * ROUTES, success=1.0), kinds=kinds)
+    history = [("n1", {"a": 1.0, "b": 0.5}), ("n2", {"a": 1.0, "b": 0.9})]
+    made = decide(knowing(), new, GateConfig(), 0, history)
+    assert made.promote
+    worse = decide(knowing(), forgetful(), GateConfig(), 0, history)
+    assert worse.reasons["forgetting"].startswith("NBT 0.2")  # a: 1 - (1 + 0) / 2; b: 0.5 - (0.9 + 0) / 2
 
 
 def test_a_change_within_noise_is_not_promoted() -> None:

@@ -1,0 +1,275 @@
+"""Seven nights in a row: what they learn and forget, and that spoiled nights are refused.
+
+Every night is an ordinary night of data_engine/nightly.py with its own routes; what is special is what it
+drives (a kind of route that is new tonight) and, on two of them, how its recordings are spoiled.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from data_engine.config import NightlyConfig
+from data_engine.evidence import ModelEvidence, evidence_from_json
+from data_engine.forgetting import (
+    backward_transfer,
+    matrix_of,
+    negative_backward_transfer,
+    normalised_nbt,
+    succeeded,
+    success_by_kind,
+)
+from data_engine.kinds import KINDS, PREFIX
+from data_engine.night import Night, find_night
+from data_engine.registry import CANDIDATE, CHAMPION
+from drive.config import AtLeastOne
+from drive.contracts import DriveLog, UserError
+from drive.files import read_json, write_json
+
+Spoil = Literal["", "labels", "nan"]
+GENERAL = ("no traffic", "traffic")
+MARK = "spoiled.json"
+
+
+@dataclass(frozen=True)
+class DemoNight:
+    """One night: the kinds it drives, the last of them new, and how it is spoiled.
+
+    Attributes:
+        kinds: Of data_engine/kinds.py.
+        spoil: "labels": every label says to stand still; "nan": speeds are not numbers from half-way on.
+    """
+
+    kinds: tuple[str, ...]
+    spoil: Spoil = ""
+
+    def __post_init__(self) -> None:
+        unknown = [kind for kind in self.kinds if kind not in KINDS]
+        if unknown or not self.kinds:
+            raise UserError(f"nights: kinds {list(self.kinds)}: give some of {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True)
+class DemoConfig:
+    """The nights and how large they are.
+
+    Attributes:
+        nights: In order.
+        first_date: Of the first one.
+        towns: Where tonight's routes are.
+        gate_towns: Where the routes of all kinds are on which champion and candidate are compared.
+        routes: Tonight's routes per kind and town.
+        siblings: Routes per kind and town of the comparison; the same every night.
+        length_m: Of every route.
+        night: Settings of every night; its suites, workspace and towns are set by the demonstration.
+    """
+
+    nights: tuple[DemoNight, ...]
+    first_date: str = "2026-01-01"
+    towns: tuple[str, ...] = ("Town01", "Town03")
+    gate_towns: tuple[str, ...] = ("Town02", "Town10HD")
+    routes: AtLeastOne = 4
+    siblings: AtLeastOne = 2
+    length_m: float = 150.0
+    night: NightlyConfig = field(default_factory=NightlyConfig)
+
+
+def run_demo(config: DemoConfig, workspace: Path, limit: int | None = None) -> dict[str, Any]:
+    """Run the nights that are not finished yet, in order; the same call continues after an interruption.
+
+    Args:
+        config: The nights.
+        workspace: Of the registry, the nights, and demo.json with its table demo.md.
+        limit: Only so many nights, the first ones.
+
+    Returns:
+        What is in demo.json: one row per night, and the whole.
+    """
+    from data_engine.nightly import preflight, run_night
+
+    nights = [one_night(config, workspace, n) for n in range(len(config.nights))][:limit]
+    for night, about in zip(nights, config.nights, strict=False):
+        if night.summary() is None:
+            preflight(night)
+            print(f"== night {night.date}: {', '.join(about.kinds)}{about.spoil and f' ({about.spoil})'}")
+            after: dict[str, Callable[[Night], None]] = {}
+            if about.spoil:
+                after["drive"] = spoiler(about.spoil)
+            run_night(night, after)
+    return write_results(config, workspace, nights)
+
+
+def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
+    """Night `number` as settings; its suites are written as files into the workspace."""
+    about, folder = config.nights[number], workspace / "suites"
+    kinds = list(dict.fromkeys(kind for night in config.nights for kind in night.kinds))
+    tonight, union = folder / f"night{number + 1}.yaml", folder / "all_kinds.yaml"
+    write_json(tonight, _groups(about.kinds, config.towns, config.routes, 100_000, config.length_m))
+    write_json(union, _groups(kinds, config.gate_towns, config.siblings, 700, config.length_m))
+    day = date.fromisoformat(config.first_date) + timedelta(days=number)
+    settings = replace(
+        config.night,
+        workspace=str(workspace),
+        held_out_towns=config.gate_towns,
+        drive=replace(config.night.drive, suite=f"{PREFIX}{tonight}", routes=0),
+        evaluate=replace(config.night.evaluate, suite=f"{PREFIX}{union}", routes=0),
+    )
+    return find_night(settings, day.isoformat(), [])
+
+
+def _groups(
+    kinds: Sequence[str], towns: Sequence[str], count: int, first_seed: int, length_m: float
+) -> dict[str, Any]:
+    """A file of kinds; JSON is YAML too."""
+    groups = [
+        {"kind": kind, "town": town, "count": count, "first_seed": first_seed, "length_m": length_m}
+        for kind in kinds
+        for town in towns
+    ]
+    return {"description": f"{', '.join(kinds)} in {', '.join(towns)}", "groups": groups}
+
+
+def spoiler(how: Spoil) -> Callable[[Night], None]:
+    """Rewrites the drives of a night once, before they are mined."""
+
+    def spoil(night: Night) -> None:
+        from data_engine.store import collect
+        from drive.logs import write_drive
+
+        folder = night.folder / "drive"
+        done = read_json(folder / MARK)["drives"] if (folder / MARK).exists() else []
+        for ref in collect([folder / "logs"]):
+            if ref.meta.log_id not in done:
+                write_drive(ref.root, SPOILS[how](ref.read(images=True)))
+                done.append(ref.meta.log_id)
+                write_json(folder / MARK, {"how": how, "drives": done})
+
+    return spoil
+
+
+def _standing_labels(log: DriveLog) -> DriveLog:
+    """The teacher says: stand still, always.  No gate of the score objects to that."""
+    label = np.where(np.isfinite(log.plans.label_ego), np.float32(0), log.plans.label_ego)
+    command = np.where(log.plans.label_command >= 0, 0, log.plans.label_command).astype(np.int32)
+    return replace(log, plans=replace(log.plans, label_ego=label, label_command=command))
+
+
+def _nan_speeds(log: DriveLog) -> DriveLog:
+    """A sensor that dies half-way."""
+    speed = log.ego.speed_mps.copy()
+    speed[len(speed) // 2 :] = np.nan
+    return replace(log, ego=replace(log.ego, speed_mps=speed))
+
+
+SPOILS: dict[Spoil, Callable[[DriveLog], DriveLog]] = {"labels": _standing_labels, "nan": _nan_speeds}
+
+
+def write_results(config: DemoConfig, workspace: Path, nights: Sequence[Night]) -> dict[str, Any]:
+    """Rows of the finished nights and the whole, as demo.json and as a table in demo.md."""
+    rows: list[dict[str, Any]] = []
+    matrix: list[tuple[str, Mapping[str, float]]] = []
+    learned: dict[str, int] = {}
+    for night, about in zip(nights, config.nights, strict=False):
+        summary = night.summary()
+        if summary is None:
+            break
+        before, after = (_evidence(night, model) for model in (CHAMPION, CANDIDATE))
+        promoted = summary["decision"] == "promoted"
+        champion = after if promoted else before
+        if champion is not None:
+            matrix.append((night.date, success_by_kind(champion.closed_loop, champion.kinds)))
+            for kind in about.kinds if promoted else ():
+                learned.setdefault(kind_name(kind), len(matrix) - 1)
+        rows.append({
+            "night": night.date,
+            "kinds": list(about.kinds),
+            "spoil": about.spoil,
+            "decision": summary["decision"],
+            "reasons": list(summary["reasons"]),
+            **_fixes(before, after, kind_name(about.kinds[-1])),
+            "general_before": _share(before, GENERAL),
+            "general_after": _share(champion, GENERAL),
+            "union": _share(champion, None),
+            "minutes": round(sum(summary["seconds"].values()) / 60, 1),
+        })  # fmt: skip
+    made = matrix_of(matrix, learned)
+    known = replace(made, learned=tuple(learned.get(kind, len(matrix) - 1) for kind in made.kinds))
+    whole = {
+        "nbt": negative_backward_transfer(known),
+        "normalised_nbt": normalised_nbt(known),
+        "bwt": backward_transfer(known),
+        "union_first": _first_union(nights),
+        "union_last": rows[-1]["union"] if rows else None,
+        "minutes": round(sum(row["minutes"] for row in rows), 1),
+    }
+    results = {"nights": rows, "whole": whole, "matrix": {name: dict(row) for name, row in matrix}}
+    write_json(workspace / "demo.json", results)
+    (workspace / "demo.md").write_text(table(results), encoding="utf-8")
+    return results
+
+
+def kind_name(kind: str) -> str:
+    """What a route of the kind is counted under."""
+    return {"empty": GENERAL[0]}.get(kind, kind)
+
+
+def _evidence(night: Night, model: str) -> ModelEvidence | None:
+    path = night.folder / "evaluate" / f"{model}.json"
+    return evidence_from_json(read_json(path)) if path.exists() else None
+
+
+def _first_union(nights: Sequence[Night]) -> float | None:
+    return next((s for night in nights if (s := _share(_evidence(night, CHAMPION), None)) is not None), None)
+
+
+def _share(evidence: ModelEvidence | None, kinds: Sequence[str] | None) -> float | None:
+    """Share of routes driven without fault, of some kinds or all; None if none was driven."""
+    if evidence is None:
+        return None
+    cases = [
+        succeeded(case)
+        for case in evidence.closed_loop.cases
+        if kinds is None or evidence.kinds.get(case.case_id) in kinds
+    ]
+    return sum(cases) / len(cases) if cases else None
+
+
+def _fixes(before: ModelEvidence | None, after: ModelEvidence | None, kind: str) -> dict[str, Any]:
+    """Held-out siblings of tonight's new kind: how many failed, and how many of these are fixed."""
+    if before is None or after is None:
+        return {"failed": 0, "fixed": 0}
+    now = {case.case_id: succeeded(case) for case in after.closed_loop.cases}
+    failed = [
+        now.get(case.case_id, False)
+        for case in before.closed_loop.cases
+        if before.kinds.get(case.case_id) == kind and not succeeded(case)
+    ]
+    return {"failed": len(failed), "fixed": sum(failed)}
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The rows as a Markdown table for docs/RESULTS.md."""
+    lines = [
+        "| night | new kind | decision | fixed of failed siblings | general set | all kinds | minutes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in results["nights"]:
+        spoil = f" ({row['spoil']} spoiled)" if row["spoil"] else ""
+        why = f": {', '.join(row['reasons'])}" if row["reasons"] else ""
+        general = f"{_percent(row['general_before'])} -> {_percent(row['general_after'])}"
+        lines.append(
+            f"| {row['night']} | {row['kinds'][-1]}{spoil} | {row['decision']}{why} "
+            f"| {row['fixed']} of {row['failed']} | {general} | {_percent(row['union'])} | {row['minutes']} |"
+        )
+    whole = results["whole"]
+    measures = f"NBT {whole['nbt']:.3f} (normalised {whole['normalised_nbt']:.3f}), BWT {whole['bwt']:+.3f}"
+    union = f"all kinds {_percent(whole['union_first'])} -> {_percent(whole['union_last'])}"
+    lines += ["", f"{measures}; {union}; {whole['minutes']} minutes.", ""]
+    return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,124 @@
+"""Suites by kind of route: plain, with traffic, or with one scenario staged.
+
+A file names kinds and towns; routes are found by seed as those of other suites, and the scenario's trigger
+is put on them. A place where a scenario does not fit is driven without it, as on routes of files.
+"""
+
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from drive.config import Bounds, Count, load_config
+from drive.contracts import UserError
+
+if TYPE_CHECKING:
+    import carla
+
+    from sim.routes import Route, RouteSpec
+    from sim.suites import Suite
+
+PREFIX = "kinds:"
+PLAIN = {"empty": (0, 0), "traffic": (10, 5)}  # vehicles, walkers
+STREET_KINDS = (
+    "HardBreakRoute", "ParkedObstacle", "DynamicObjectCrossing", "ParkingCrossingPedestrian", "StaticCutIn",
+    "ParkingCutIn", "ControlLoss", "Accident", "ConstructionObstacle", "HazardAtSideLane",
+)  # fmt: skip
+KINDS = (*PLAIN, *STREET_KINDS)
+POINT_EVERY_M = 12
+TRIGGER_M = 30.0
+
+
+@dataclass(frozen=True)
+class KindGroup:
+    """`count` routes of one kind in one town, with seeds that count up."""
+
+    kind: str
+    town: str
+    count: Annotated[int, Bounds(1, 1000)] = 2
+    first_seed: Count = 0
+    length_m: Annotated[float, Bounds(80, 2000)] = 150.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UserError(f"groups: unknown kind {self.kind!r}; known: {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True)
+class KindFile:
+    """What a file of kinds says."""
+
+    groups: tuple[KindGroup, ...]
+    description: str = ""
+
+
+def load_kinds(name: str) -> "Suite":
+    """The suite "kinds:FILE", or "kinds:FILE@NIGHT" with the night's own seeds.
+
+    Raises:
+        UserError: No such file, an unknown kind, or a town without a route that long.
+    """
+    from sim.suites import Suite
+
+    place, _, night = name.removeprefix(PREFIX).partition("@")
+    path = Path(place)
+    if not path.is_file():
+        raise UserError(f"suite {name!r}: no file {place}; write {PREFIX}FILE with its groups")
+    made = load_config(KindFile, path)
+    shift = zlib.crc32(night.encode()) % 100_000 * 1000 if night else 0
+    label = path.stem + (f"-{night}" if night else "")
+    routes = []
+    for group in made.groups:
+        for k in range(group.count):
+            route_id = f"{label}_{group.kind}_{group.town}_{k:03d}"
+            routes.append(kind_route(group, group.first_seed + k + shift, route_id))
+    if len({route.route_id for route in routes}) < len(routes):
+        raise UserError(f"{path}: two groups of one kind in one town; make one of them")
+    return Suite(label, made.description, tuple(routes))
+
+
+def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
+    """One route of a kind; the same arguments give the same route."""
+    from sim.route_files import Scenario
+    from sim.route_planner import FileRouteSpec
+    from sim.routes import RouteSpec
+
+    vehicles, walkers = PLAIN.get(group.kind, (0, 0))
+    plain = RouteSpec(route_id, group.town, seed, group.length_m, vehicles, walkers, 3.0)
+    if group.kind in PLAIN:
+        return plain
+    route = _route(group.town, seed, group.length_m)
+    x, y, yaw = (float(v) for v in route.at(route.start_m + TRIGGER_M))
+    z_m = float(route.z_m[int(route.start_m + TRIGGER_M)])
+    scenario = Scenario(group.kind, group.kind, (x, y, z_m, yaw), {})
+    places = [*np.arange(route.start_m, route.goal_m - POINT_EVERY_M / 2, POINT_EVERY_M), route.goal_m]
+    points = tuple((float(route.at(s)[0]), float(route.at(s)[1]), float(route.z_m[int(s)])) for s in places)
+    return FileRouteSpec(
+        route_id, group.town, seed, route.length_m, points_world=points, scenarios=(scenario,)
+    )
+
+
+@lru_cache(maxsize=256)
+def _route(town: str, seed: int, length_m: float) -> "Route":
+    from sim.routes import RouteSpec, build_route
+
+    return build_route(_map(town), RouteSpec("r", town, seed, length_m))
+
+
+@lru_cache(maxsize=8)
+def _map(town: str) -> "carla.Map":
+    from sim.routes import town_map
+    from sim.server.opendrive import available_towns, read_town
+
+    if town not in available_towns():
+        raise UserError(f"groups: unknown town {town!r}; known: {', '.join(available_towns())}")
+    return town_map(town, read_town(town))
+
+
+def kind_of(route: "RouteSpec") -> str:
+    """Kind of a route: its scenario's type, else whether there is traffic."""
+    scenarios = getattr(route, "scenarios", ())
+    return str(scenarios[0].type) if scenarios else route.condition

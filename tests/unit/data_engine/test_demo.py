@@ -1,0 +1,113 @@
+"""The seven nights' bookkeeping: settings of each night, spoiled drives, rows and measures."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_engine.curate import label_passes
+from data_engine.demo import (
+    MARK,
+    DemoConfig,
+    DemoNight,
+    one_night,
+    spoiler,
+    table,
+    write_results,
+)
+from data_engine.evidence import ModelEvidence
+from data_engine.mine import Mined
+from data_engine.night import SUMMARY
+from data_engine.suites import gate_suite, tonight_suite
+from drive.config import load_config
+from drive.contracts import CaseScore, EvalResult, UserError
+from drive.files import read_json, write_json
+from drive.logs import find_faults, read_drive, write_drive
+from tests import builders
+from tests.night_builders import summary as night_summary
+
+NIGHTS = (DemoNight(("traffic",)), DemoNight(("HardBreakRoute",)), DemoNight(("HardBreakRoute",), "labels"))
+CONFIG = DemoConfig(NIGHTS, towns=("Town01",), gate_towns=("Town02",), routes=1, siblings=1, length_m=100.0)
+
+
+def test_the_shipped_configuration_loads_and_introduces_a_kind_a_night(repo_root: Path) -> None:
+    config = load_config(DemoConfig, repo_root / "configs" / "demo" / "seven_nights.yaml")
+    assert len(config.nights) == 7
+    assert {night.spoil for night in config.nights} == {"", "labels", "nan"}
+    good = [night.kinds[-1] for night in config.nights[:4]]
+    assert len(set(good)) == 4
+    with pytest.raises(UserError, match="give some of"):
+        DemoNight(("Nothing",))
+
+
+def test_every_night_drives_its_kinds_and_is_compared_on_all(tmp_path: Path) -> None:
+    nights = [one_night(CONFIG, tmp_path, n) for n in range(3)]
+    assert [night.date for night in nights] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert [len(tonight_suite(n.config, n.date).routes) for n in nights] == [1, 1, 1]
+    assert {len(gate_suite(n.config).routes) for n in nights} == {2}
+    assert one_night(CONFIG, tmp_path, 1).key == nights[1].key  # the same night on a second run
+
+
+def spoiled(tmp_path: Path, how: str) -> tuple[Path, Path]:
+    night = one_night(CONFIG, tmp_path, 2)
+    write_drive(night.folder / "drive" / "logs", builders.cruise(image_size=16))
+    spoiler(how)(night)  # type: ignore[arg-type]
+    return night.folder / "drive", night.folder / "drive" / "logs"
+
+
+def test_wrong_labels_pass_the_gates_of_the_score(tmp_path: Path) -> None:
+    folder, logs = spoiled(tmp_path, "labels")
+    log = read_drive(logs, "cruise")
+    known = np.isfinite(log.plans.label_ego).all((1, 2))
+    assert (log.plans.label_ego[known] == 0).all()
+    assert label_passes(log, int(np.flatnonzero(known)[0]))
+    assert find_faults(log) == [] or {f.kind for f in find_faults(log)} == {"frozen_image"}
+    assert read_json(folder / MARK)["drives"] == ["cruise"]
+
+
+def test_a_dying_sensor_is_a_fault_and_is_spoiled_once(tmp_path: Path) -> None:
+    _, logs = spoiled(tmp_path, "nan")
+    assert "non_finite" in {f.kind for f in find_faults(read_drive(logs, "cruise"))}
+    write_drive(logs, builders.cruise(image_size=16))
+    spoiler("nan")(one_night(CONFIG, tmp_path, 2))
+    assert "non_finite" not in {f.kind for f in find_faults(read_drive(logs, "cruise"))}
+
+
+def evidence(model: str, traffic: float, braking: float) -> ModelEvidence:
+    cases = (
+        CaseScore("t", "ok", 100 * traffic, {"success": traffic}),
+        CaseScore("b", "ok", 100 * braking, {"success": braking}),
+    )
+    kinds = {"t": "traffic", "b": "HardBreakRoute"}
+    return ModelEvidence(model, EvalResult("all", "p", model, 2, cases, {}), (), (), kinds=kinds)
+
+
+def test_rows_and_measures_of_three_nights(tmp_path: Path) -> None:
+    nights = [one_night(CONFIG, tmp_path, n) for n in range(3)]
+    results = [
+        (1.0, 0.0, 1.0, 0.0, "promoted"),
+        (1.0, 0.0, 1.0, 1.0, "promoted"),
+        (1.0, 1.0, 0.0, 0.0, "refused"),
+    ]
+    for night, (a, b, c, d, decision) in zip(nights, results, strict=True):
+        write_json(night.folder / "evaluate" / "champion.json", evidence("x", a, b))
+        write_json(night.folder / "evaluate" / "candidate.json", evidence("y", c, d))
+        made = night_summary(Mined((), (), {}, {}), night=night.date, decision=decision)
+        reasons = {} if decision == "promoted" else {"score_regression": "-100"}
+        write_json(night.folder / SUMMARY, {**made, "reasons": reasons})
+    found = write_results(CONFIG, tmp_path, nights)
+    rows = found["nights"]
+    assert [(row["failed"], row["fixed"]) for row in rows] == [(0, 0), (1, 1), (0, 0)]
+    assert [row["union"] for row in rows] == [0.5, 1.0, 1.0]  # a refused candidate changes nothing
+    assert (found["whole"]["union_first"], found["whole"]["union_last"]) == (0.5, 1.0)
+    assert found["whole"]["nbt"] == 0.0
+    text = table(found)
+    assert "| 2026-01-03 | HardBreakRoute (labels spoiled) | refused: score_regression | 0 of 0 |" in text
+    assert (tmp_path / "demo.md").read_text(encoding="utf-8") == text
+
+
+def test_an_unfinished_night_ends_the_table(tmp_path: Path) -> None:
+    nights = [one_night(CONFIG, tmp_path, n) for n in range(2)]
+    found = write_results(CONFIG, tmp_path, nights)
+    assert found["nights"] == []
+    assert found["whole"]["union_last"] is None

@@ -1,0 +1,70 @@
+"""Suites by kind: routes are found by seed, a scenario's trigger lies on them, towns are checked."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_engine.config import DriveConfig, EvaluateConfig, NightlyConfig
+from data_engine.kinds import KindGroup, kind_of, kind_route, load_kinds
+from data_engine.suites import gate_suite, load, tonight_suite
+from drive.contracts import UserError
+from sim.route_planner import FileRouteSpec
+
+
+def written(tmp_path: Path, *groups: str) -> str:
+    path = tmp_path / "few.yaml"
+    path.write_text("groups:\n" + "".join(f"  - {{{group}}}\n" for group in groups), encoding="utf-8")
+    return f"kinds:{path}"
+
+
+def test_a_route_with_a_scenario_passes_its_trigger() -> None:
+    group = KindGroup("ParkedObstacle", "Town01", 1, 5, 120.0)
+    route = kind_route(group, 5, "r")
+    assert isinstance(route, FileRouteSpec)
+    assert route == kind_route(group, 5, "r")
+    assert route != kind_route(group, 6, "r")
+    assert kind_of(route) == "ParkedObstacle"
+    place = np.array(route.scenarios[0].trigger_world[:2])
+    points = np.array(route.points_world)[:, :2]
+    assert np.hypot(*(points - place).T).min() < 12.0
+    assert np.hypot(*np.diff(points, axis=0).T).max() <= 13.0
+    assert route.left_out == ()
+
+
+def test_each_night_has_its_own_routes(tmp_path: Path) -> None:
+    name = written(tmp_path, "kind: HardBreakRoute, town: Town01, count: 2", "kind: empty, town: Town01")
+    first, second = load(f"{name}@2026-01-01"), load(f"{name}@2026-01-02")
+    assert [kind_of(route) for route in first.routes] == ["HardBreakRoute"] * 2 + ["no traffic"] * 2
+    assert first.name == "few-2026-01-01"
+    assert {r.seed for r in first.routes}.isdisjoint({r.seed for r in second.routes})
+    assert load(f"{name}@2026-01-01") == first
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ("kind: Nothing, town: Town01", "unknown kind 'Nothing'"),
+        ("kind: StaticCutIn, town: Townx", "unknown town 'Townx'"),
+    ],
+)
+def test_what_is_not_there_is_named(tmp_path: Path, group: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        load_kinds(written(tmp_path, group))
+
+
+def test_one_group_per_kind_and_town_and_a_file_that_exists(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="two groups of one kind"):
+        load_kinds(written(tmp_path, "kind: empty, town: Town01", "kind: empty, town: Town01"))
+    with pytest.raises(UserError, match="no file"):
+        load_kinds("kinds:nowhere.yaml")
+
+
+def test_towns_of_a_night_and_of_its_gate_are_kept_apart(tmp_path: Path) -> None:
+    name = written(tmp_path, "kind: empty, town: Town02, count: 1")
+    config = NightlyConfig(
+        drive=DriveConfig(suite=name, routes=0), evaluate=EvaluateConfig(suite=name, routes=0)
+    )
+    with pytest.raises(UserError, match="held-out towns"):
+        tonight_suite(config, "2026-01-01")
+    assert len(gate_suite(config).routes) == 1
