@@ -89,6 +89,8 @@ class Learner(pl.LightningModule, ABC):
         if self.hardware.ranks > 1 and self.hardware.strategy == "fsdp":
             self._plain = (self.network,)
             self.network = copy.deepcopy(self.network)
+            if self.hardware.accelerator == "gpu":
+                self.network = nn.SyncBatchNorm.convert_sync_batchnorm(self.network)
             shard(self, self.network, self.device_mesh["data_parallel"])
         if self.hardware.compile != "off":
             for block in self.blocks():

@@ -90,6 +90,8 @@ def shard(learner: nn.Module, network: nn.Module, mesh: Any) -> None:
     """
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
+    for parameter in network.parameters():
+        parameter.data = parameter.data.contiguous()  # it shards no weights in channels_last
     for layers in reversed([module for module in network.modules() if isinstance(module, nn.ModuleList)]):
         for layer in layers:
             if any(True for _ in layer.parameters()):

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 
 from drive.model.vla.command import SLOTS
-from drive.model.vla.network import VlaNetwork
+from drive.model.vla.network import Pass, VlaNetwork
 
 COMMAND_TOKENS = len(SLOTS)
+# In last places of the largest logit. Small random models were up to 7 (float32) and 0.9 (bfloat16) apart.
+_ROUNDINGS = {torch.float32: 64, torch.bfloat16: 4, torch.float16: 8}
 
 
 class Question(NamedTuple):
@@ -38,7 +40,11 @@ class Decoded(NamedTuple):
 @torch.inference_mode()
 def plain(network: VlaNetwork, question: Question) -> Decoded:
     """One token per pass."""
-    seen = network.read(*question, keep=True)
+    return _one_by_one(network, question, network.read(*question, keep=True), 1)
+
+
+def _one_by_one(network: VlaNetwork, question: Question, seen: Pass, passes: int) -> Decoded:
+    """The command from what was seen of the prompt, after so many passes."""
     embedding = seen.hidden[0, -1]
     ids, logits = [], []
     for place in range(COMMAND_TOKENS):
@@ -46,7 +52,8 @@ def plain(network: VlaNetwork, question: Question) -> Decoded:
         ids.append(int(logits[-1].argmax()))
         if place + 1 < COMMAND_TOKENS:
             seen = network.read(_row(ids[-1:], question), cache=seen.cache, keep=True)
-    return Decoded(ids, torch.stack(logits), embedding, COMMAND_TOKENS)
+            passes += 1
+    return Decoded(ids, torch.stack(logits), embedding, passes)
 
 
 @torch.inference_mode()
@@ -54,19 +61,21 @@ def drafted(network: VlaNetwork, question: Question, drafts: list[int] | None = 
     """All tokens are drafted in the first pass; the language model checks the drafts in the next.
 
     A wrong draft is replaced by what the language model says there, and the drafts after it are checked in
-    another pass. The tokens are those of `plain`, up to ties within rounding; right drafts take 2 passes.
+    another pass. Several tokens in one pass are rounded otherwise than one by one: where the first two words
+    are so near that this could change the answer, everything after the prompt is decoded again as in `plain`.
+    So the tokens are those of `plain`; right drafts take 2 passes.
 
     Args:
         network: In eval mode.
         question: Prompt.
         drafts: To be checked instead of those of the network's heads; one per slot but the first.
     """
-    seen = network.read(*question, keep=True)
+    start = seen = network.read(*question, keep=True)
     embedding = seen.hidden[0, -1]
     if drafts is None:
         drafts = network.drafts(embedding[None])[0].argmax(1).tolist()
     logits = [network.words(embedding)]
-    ids, passes = [int(logits[0].argmax())], 1
+    ids, passes, kept = [int(logits[0].argmax())], 1, 0
     while len(ids) < COMMAND_TOKENS:
         tried = [ids[-1], *drafts[len(ids) - 1 : -1]]  # the last draft needs no successor
         seen = network.read(_row(tried, question), cache=seen.cache, keep=True)
@@ -75,12 +84,23 @@ def drafted(network: VlaNetwork, question: Question, drafts: list[int] | None = 
         right = 0
         while right < len(tried) - 1 and int(said[right].argmax()) == tried[right + 1]:
             right += 1
+        if in_doubt(said[: right + 1], embedding.dtype):
+            seen.cache.crop(-kept - len(tried))
+            return _one_by_one(network, question, Pass(start.hidden, seen.cache), passes)
         ids += said[: right + 1].argmax(1).tolist()
         logits += list(said[: right + 1])
         surplus = len(tried) - 1 - right
+        kept += len(tried) - surplus
         if surplus:
             seen.cache.crop(-surplus)
     return Decoded(ids, torch.stack(logits), embedding, passes)
+
+
+def in_doubt(logits: Tensor, dtype: torch.dtype) -> bool:
+    """Are the first two of any row (n, vocabulary) nearer than the rounding of a model of this type?"""
+    first, second = logits.topk(2, -1).values.unbind(-1)
+    rounding = _ROUNDINGS[dtype] * torch.finfo(dtype).eps * logits.abs().amax(-1)
+    return bool((first - second <= rounding).any())
 
 
 @torch.inference_mode()

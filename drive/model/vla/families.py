@@ -1,7 +1,7 @@
 """Families of vision-language models: configs, tokens around a picture, pixel layout."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -126,11 +126,13 @@ _IDEFICS = FamilyFacts((_FAKE, "<global-img>"), "<image>", (_FAKE,), _HALF, _ide
 _QWEN = FamilyFacts(
     ("<|vision_start|>",), "<|image_pad|>", ("<|vision_end|>",), _CLIP, _qwen_layout, _qwen_pack, typed=True
 )
+_QWEN3 = replace(_QWEN, statistics=_HALF)
 FAMILIES: Mapping[str, FamilyFacts] = {  # by transformers' model_type; a new one is a line here
     "smolvlm": _IDEFICS,
     "idefics3": _IDEFICS,
     "qwen2_vl": _QWEN,
     "qwen2_5_vl": _QWEN,
+    "qwen3_vl": _QWEN3,
     "internvl": FamilyFacts(("<img>",), "<IMG_CONTEXT>", ("</img>",), _IMAGENET, _intern_layout, _flat),
 }
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from drive.contracts import F32, U8, DrivingCommand, Observation, UserError
 from drive.data.camera import conform
+from drive.data.frames import COLOURS
 from drive.model.vla import command as spelling
 from drive.model.vla.command import LETTERS
 from drive.model.vla.config import VlaConfig
@@ -20,7 +21,6 @@ from drive.model.vla.network import VlaNetwork
 from drive.model.vla.prompt import Advice, Picture, PromptInput, Task, parts, prompt_of
 from drive.model.vla.reasoning import Reasoning, parse
 from drive.model.vla.words import encode, letter_ids, mark_id
-
 
 @dataclass(frozen=True)
 class CommandReply:
@@ -159,7 +159,8 @@ class Speaker:
             if spec.name not in observation.images:
                 have = ", ".join(sorted(observation.images)) or "none"
                 raise UserError(f"this VLA needs images of camera {spec.name!r}, the observation has {have}")
-            view = conform(observation.images[spec.name][-1], observation.cameras[spec.name], spec)
+            image = observation.images[spec.name][-1]
+            view = conform(image[..., :COLOURS], observation.cameras[spec.name], spec)
             if view.shape[:2] != (first.height_px, first.width_px):
                 import cv2
 

@@ -130,6 +130,15 @@ def test_the_terms_are_those_of_the_samples_and_fall(config: VlaTrainConfig) -> 
     assert float(terms["command"].detach()) < 0.3  # the picture alone tells the two commands apart
 
 
+def test_further_channels_of_an_image_are_not_shown(config: VlaTrainConfig) -> None:
+    learner = VlaLearner(make_speaker(config.vla), config.loop, config.loss)
+    batch = batch_of(2)
+    colours = batch["image"][..., :3]
+    deeper = batch | {"image": torch.cat([colours, torch.full_like(colours[..., :1], 9)], -1)}
+    want, got = (learner.terms(one, torch.Generator()) for one in (batch, deeper))
+    assert all(torch.equal(got[name], want[name]) for name in want)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

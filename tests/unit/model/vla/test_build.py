@@ -12,11 +12,16 @@ from drive.contracts import UserError
 from drive.model.vla.build import build_vlm, load_vlm, make_speaker, weights_sha
 from drive.model.vla.config import FAMILIES as BUILT
 from drive.model.vla.config import Shape, VlaConfig, VlmSpec
+from drive.model.vla.decode import drafted, plain
 from drive.model.vla.families import FAMILIES, facts_of, pixels
 from drive.model.vla.network import VlaNetwork
+from drive.model.vla.prompt import Task
+from drive.model.vla.speaker import Speaker
 from drive.model.vla.words import END, PAD
 from tests import builders
-from tests.unit.model.vla.speakers import SHAPE, tiny_speaker, tokenizer
+from tests.unit.model.vla.speakers import SHAPE, config_of, tiny_speaker, tokenizer
+
+_QWEN_MARKS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 
 
 @pytest.mark.parametrize("family", BUILT)
@@ -36,6 +41,32 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     config = VlaConfig(vlm=VlmSpec(shape=SHAPE))
     shas = [weights_sha(make_speaker(config, seed).network) for seed in (0, 0, 1)]
     assert shas[0] == shas[1] != shas[2]
+
+
+def test_qwen3_vl_is_known() -> None:
+    """Deeper picture features go into its first text layers; cut drafts must not leave any behind."""
+    from transformers import AutoModelForImageTextToText, Qwen3VLConfig
+
+    base: Any = tiny_speaker("qwen2_vl").network.vlm
+    ids = {name: getattr(base.config, name) for name in _QWEN_MARKS}
+    text = {
+        "vocab_size": base.config.get_text_config().vocab_size, "hidden_size": 32, "intermediate_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 2, 2]},
+    }  # fmt: skip
+    vision = {
+        "depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "patch_size": 14,
+        "out_hidden_size": 32, "num_position_embeddings": 16, "deepstack_visual_indexes": [0],
+    }  # fmt: skip
+    config = Qwen3VLConfig(text_config=text, vision_config=vision, **ids)
+    torch.manual_seed(0)
+    network = VlaNetwork(AutoModelForImageTextToText.from_config(config)).eval()
+    speaker = Speaker(network, tokenizer(), config_of("qwen2_vl"))
+    one = builders.observation(6.0, image_size=32)
+    dark = replace(one, images={"front": np.zeros_like(one.images["front"])})
+    assert np.abs(speaker.command(dark).embedding - speaker.command(one).embedding).max() > 1e-5
+    asked = speaker._question(one, (), Task.COMMAND)
+    assert drafted(network, asked).ids == plain(network, asked).ids
 
 
 @pytest.mark.parametrize("kind", ["idefics3", "qwen2_5_vl"])
