@@ -22,6 +22,7 @@ from drive.model.vla.prompt import Advice, Picture, PromptInput, Task, parts, pr
 from drive.model.vla.reasoning import Reasoning, parse
 from drive.model.vla.words import encode, letter_ids, mark_id
 
+
 @dataclass(frozen=True)
 class CommandReply:
     """Answer to "command:".
