@@ -89,7 +89,6 @@ def launched(rank: int, port: int) -> dict[str, str]:
 def _work(folder: Path, rank: int) -> None:
     found = {
         "planner": trained(planner(), folder / "planner", DDP),
-        "planner sharded": trained(planner(), folder / "planner sharded", FSDP),
         "ddp": trained(vla(), folder / "ddp", DDP),
         "fsdp": trained(vla(), folder / "fsdp", FSDP),
     }
