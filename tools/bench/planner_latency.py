@@ -85,7 +85,7 @@ def observations(camera: Any, count: int = 8) -> list[Observation]:
     for k in range(count):
         speed = 12.0 * k / max(1, count - 1)
         history = np.stack([-speed * np.arange(4, -1, -1) * 0.5, np.zeros(5), np.zeros(5)], -1)
-        picture = random.integers(0, 256, (1, size[1], size[0], 3)).astype(np.uint8)
+        picture = random.integers(0, 256, (2, size[1], size[0], 3)).astype(np.uint8)
         targets = np.array([[10.0, 0.3 * k], [25.0, 1.5 * k]], np.float32)
         seen.append(
             Observation(
@@ -97,6 +97,7 @@ def observations(camera: Any, count: int = 8) -> list[Observation]:
                 accel_mps2=0.0,
                 yaw_rate_radps=0.0,
                 route=RouteHint(Turn.FOLLOW, targets, 13.9),
+                before_ego=np.array([[-0.4 * speed, 0.0, 0.0]], np.float32),
             )
         )
     return seen
@@ -113,6 +114,8 @@ def clocked(policy: Any) -> Iterator[Clock]:
         PREPARE: (module, "inputs_from"),
         BACKBONE: (network, "see"),
         "command head": (network, "interpret"),
+        "road users": (network.agents, "forward"),
+        "their boxes": (module, "boxes_of"),
         "start points": (network, "starts"),
         "denoising": (network, "denoise"),
         "scoring": (network, "score"),
