@@ -1,7 +1,8 @@
 """The model folder: config.json, model.safetensors and meta.json; no pickle, every file checked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,11 +147,9 @@ def load_model(folder: Path) -> tuple["PlannerNetwork", ModelMeta]:
 
 def _misfit(config: ModelConfig, tensors: Mapping[str, "Tensor"]) -> str:
     """First difference between the tensors and those of a network of this config, "" if there is none."""
-    import torch
-
     from drive.model.network import PlannerNetwork
 
-    with torch.device("meta"):  # shapes only: a nonsense config may ask for more memory than there is
+    with _shapes_only():  # a nonsense config may ask for more memory than there is
         wanted = PlannerNetwork(config, _empty_statistics(config)).state_dict()
     for name, value in wanted.items():
         have = tensors.get(name)
@@ -164,13 +163,28 @@ def _misfit(config: ModelConfig, tensors: Mapping[str, "Tensor"]) -> str:
 
 def same_weights(one: ModelConfig, other: ModelConfig) -> bool:
     """Do networks of both configs have the same tensors, so that weights of one fit the other?"""
-    import torch
-
     from drive.model.network import PlannerNetwork
 
-    with torch.device("meta"):
+    with _shapes_only():
         first, second = (PlannerNetwork(c, _empty_statistics(c)).state_dict() for c in (one, other))
     return {k: v.shape for k, v in first.items()} == {k: v.shape for k, v in second.items()}
+
+
+@contextmanager
+def _shapes_only() -> Iterator[None]:
+    """Modules made inside have no data; drawing it would load torch's compiler, which takes seconds."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class NoInit(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = kwargs or {}
+            if getattr(func, "__module__", "") == "torch.nn.init":
+                return given.get("tensor", args[0] if args else None)
+            return func(*args, **given)
+
+    with torch.device("meta"), NoInit():
+        yield
 
 
 def _kind(tensor: "Tensor") -> str:

@@ -30,8 +30,8 @@ def image_places(
     Returns:
         (x, y) in [-1, 1] over the used rows, as `grid_sample` wants them; far outside what is not seen.
     """
-    x = torch.arange(truth.FROM_X_M, truth.TO_X_M, cell_m) + cell_m / 2
-    y = torch.arange(-truth.HALF_Y_M, truth.HALF_Y_M, cell_m) + cell_m / 2
+    x = torch.arange(truth.FROM_X_M, truth.TO_X_M, cell_m, device="cpu") + cell_m / 2
+    y = torch.arange(-truth.HALF_Y_M, truth.HALF_Y_M, cell_m, device="cpu") + cell_m / 2
     flat = torch.meshgrid(x - mount_m[0], y, indexing="ij")
     levels = (torch.full_like(flat[0], height - mount_m[1]) for height in HEIGHTS_M)
     points = torch.stack([torch.stack((*flat, z), -1) for z in levels]).double()
