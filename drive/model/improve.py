@@ -9,9 +9,9 @@ from drive.model.agents import Boxes
 from drive.model.config import ModelConfig
 from drive.model.diffusion import Proposals, around
 from drive.model.field.guidance import Guidance
-from drive.model.field.refine import Refined, RefineOptions, refine
+from drive.model.field.refine import HELD, Refined, RefineOptions, keep, refine
 from drive.model.field.reflect import reflect
-from drive.model.field.reward import NAMES, RewardField
+from drive.model.field.reward import GATE_COUNT, NAMES, RewardField, Scored
 from drive.model.field.scene import Prepared, prepare
 from drive.model.network import Inputs, PlannerNetwork, Scene
 from drive.model.predicted import predicted_scene
@@ -84,6 +84,8 @@ def improve(
     first = scored.at(torch.zeros(len(chosen), dtype=torch.long, device=chosen.device))
     options = RefineOptions(steps=config.refine_steps)
     best = refine(chosen, first, field_scene, FIELD, options)
+    if config.refine_steps:
+        best = instead(best, first, proposals, scored, options)
     if config.reflect_rounds:
 
         def renoise(knots: Tensor, turn: int) -> Tensor:
@@ -94,6 +96,23 @@ def improve(
         best = reflect(best, field_scene, FIELD, renoise, config.reflect_rounds, options).best
     why = tuple(_why(first.terms[row, 0], best, row) for row in range(len(chosen)))
     return Improved(best.knots, best.accepted, best.score.terms[:, 0], why)
+
+
+def instead(
+    best: Refined, first: Scored, proposals: Proposals, scored: Scored, options: RefineOptions
+) -> Refined:
+    """Another proposal, where a gate stays broken whatever small change is made: a command may be wrong.
+
+    Args:
+        best: As refined.
+        first: Score of the chosen trajectories.
+        proposals: All of them.
+        scored: Score of the chosen trajectory and then of all proposals.
+        options: Bounds of what is accepted; another proposal may lie anywhere.
+    """
+    broken = (best.score.terms[:, 0, :GATE_COUNT] < HELD).any(-1)
+    others = Scored(scored.terms[:, 1:], scored.total[:, 1:], scored.best_m)
+    return keep(best, proposals.knots_ego, others, first, broken, options)[0]
 
 
 def _why(before: Tensor, best: Refined, row: int) -> str:

@@ -9,9 +9,11 @@ import torch
 
 from drive.contracts import GATES, Observation, Plan, UserError
 from drive.model.config import ModelConfig
-from drive.model.diffusion import around, sample
-from drive.model.field.reward import NAMES
+from drive.model.diffusion import Proposals, around, sample
+from drive.model.field.refine import DEFAULT, Refined
+from drive.model.field.reward import NAMES, Scored
 from drive.model.horizon import poses_from_knots
+from drive.model.improve import instead
 from drive.model.policy import PlannerPolicy, inputs_from
 from tests import builders
 from tests.unit.model.networks import random_inputs, tiny_network
@@ -115,3 +117,26 @@ def test_drawing_around_a_trajectory_stays_near_it() -> None:
 def test_a_planner_without_eyes_cannot_judge(switch: str) -> None:
     with pytest.raises(UserError, match=f"model.{switch}: needs model.use_image"):
         replace(ModelConfig(use_image=False), **{switch: 1})
+
+
+def scores(total: float, gate: float) -> Scored:
+    """Two rows of one trajectory: the first one breaks a gate to `gate`, the second none."""
+    terms = torch.ones(2, 1, len(NAMES))
+    terms[0, 0, 1] = gate
+    return Scored(terms, torch.tensor([[total], [0.8]]), torch.full((2,), 10.0))
+
+
+def test_where_a_gate_stays_broken_another_proposal_is_driven() -> None:
+    first, better = scores(0.0, 0.0), scores(0.9, 1.0)
+    chosen, other = torch.zeros(2, 8, 2), torch.ones(2, 1, 8, 2)
+    both = Scored(
+        torch.cat([first.terms, better.terms], 1), torch.cat([first.total, better.total], 1), first.best_m
+    )
+    made = Proposals(other, torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.bool), chosen)
+    start = Refined(chosen, first, torch.zeros(2, dtype=torch.bool))
+    best = instead(start, first, made, both, DEFAULT)
+    assert best.accepted.tolist() == [True, False]
+    assert (best.knots[0] == 1).all()
+    np.testing.assert_array_equal(best.knots[1], chosen[1])
+    nothing = Scored(both.terms[:, :1].repeat(1, 2, 1), both.total[:, :1].repeat(1, 2), both.best_m)
+    assert not instead(start, first, made, nothing, DEFAULT).accepted.any()
