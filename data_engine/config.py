@@ -164,10 +164,11 @@ class RegistryConfig:
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """Pictures per mined kind, and in total."""
+    """Pictures per mined kind, and in total; short clips of the worst cases."""
 
     pictures_per_kind: Count = 4
     pictures: Count = 24
+    clips: Count = 6
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,11 @@ class RetentionConfig:
 
 @dataclass(frozen=True)
 class NightlyConfig:
-    """One night; `base_model` is registered as version 1 if the registry is empty."""
+    """One night; `base_model` is registered as version 1 if the registry is empty.
+
+    With `consolidate_every` n > 0 every n-th promotion is trained from the base model on what the nights
+    since the last consolidation were trained on (data_engine/consolidate.py).
+    """
 
     workspace: str = "runs"
     base_model: str = "base"
@@ -189,6 +194,7 @@ class NightlyConfig:
     mine: MineConfig = MineConfig()
     curate: CurateConfig = CurateConfig()
     finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
+    consolidate_every: Count = 0
     evaluate: EvaluateConfig = EvaluateConfig()
     gate: GateConfig = GateConfig()
     registry: RegistryConfig = RegistryConfig()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from data_engine import steps
+from data_engine.consolidate import nights_to_consolidate
 from data_engine.lock import nightly_lock
 from data_engine.memory import PeakMemory
 from data_engine.night import CONFIG, REPORT, SUMMARY, Night
@@ -61,7 +62,7 @@ STAGES: dict[str, Stage] = {
     ),
     "finetune": Stage(
         steps.finetune_champion,
-        lambda n: n.config.finetune,
+        lambda n: [n.config.finetune, [folder.name for folder in nights_to_consolidate(n)]],
         ("champion", "curate"),
         resumes=True,
         optional=True,

@@ -53,8 +53,8 @@ def still_needed(night: Night) -> set[str]:
     registry = registry_of(night)
     for alias in ALIASES:
         version = registry.get(alias)
-        name = version.tags.get("night") if version else None
-        if name:
+        tags = version.tags if version else {}
+        for name in filter(None, tags.get("trained_on", tags.get("night", "")).split(",")):
             needed |= {name, *_linked(night.workspace / NIGHTS / name / "curate" / "logs")}
     return needed
 

@@ -53,9 +53,11 @@ def rebuild(registry: Registry, version: int, out: Path) -> Rebuilt:
     if parent is None:
         raise UserError(f"version {version}: its parent {tags.get('parent_id')} is not registered")
     config = load_config(NightlyConfig, lineage / "config.yaml").finetune
-    logs = registry.workspace / NIGHTS / tags["night"] / "curate" / "logs"
-    if not logs.is_dir():
-        raise UserError(f"{logs}: the drives of version {version} are gone; restore the night's folder")
+    names = tags.get("trained_on", tags["night"]).split(",")
+    logs = [registry.workspace / NIGHTS / name / "curate" / "logs" for name in names]
+    for place in logs:
+        if not place.is_dir():
+            raise UserError(f"{place}: the drives of version {version} are gone; restore the night's folder")
     manifest = load_manifest(lineage / "manifest.json")
     made = finetune(config, registry.folder(str(parent.version)), manifest, logs, out)
     model_id_of(made)  # whole

@@ -19,6 +19,8 @@ from drive.viz.bev import AGENT_COLOURS, COLOURS, draw_bev
 
 TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = "report.html.j2"
+CLIP_S = (-2.0, -1.6, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8)
+CLIP_PX, CLIP_MS = (280, 280), 400
 KIND_WORDS = {
     "hard_brake": "hard brake",
     "near_miss": "near miss",
@@ -84,7 +86,7 @@ def render_report(
         labels=_labels(summary, drives.values()),
         reason_words=REASONS,
         source_words=SOURCE_WORDS,
-        gallery=_gallery(pick_cases(cases, config, use), drives, use),
+        gallery=_gallery(pick_cases(cases, config, use), drives, use, config.clips),
         rows=_case_rows(cases, summary["mined"]["starts_us"], use),
         faults=read_json(folder / "mine" / "faults.json"),
         charts=_charts(folder, summary),
@@ -119,18 +121,37 @@ def pick_cases(cases: Iterable[BadCase], config: ReportConfig, use: Mapping[str,
 
 
 def _gallery(
-    cases: Sequence[BadCase], drives: Mapping[str, DriveRef], use: Mapping[str, str]
+    cases: Sequence[BadCase], drives: Mapping[str, DriveRef], use: Mapping[str, str], clip_count: int
 ) -> list[dict[str, Any]]:
     """One card per case; each drive is loaded once."""
     cards: dict[str, dict[str, Any]] = {}
+    worst = sorted(cases, key=lambda case: (-case.severity, case.case_id))
+    clips = {case.case_id for case in worst[:clip_count]}
     for log_id in sorted({case.log_id for case in cases}):
         log = drives[log_id].read(images=True)
         for case in (c for c in cases if c.log_id == log_id):
-            cards[case.case_id] = _card(case, log, use.get(case.case_id, "not used"))
+            word = use.get(case.case_id, "not used")
+            cards[case.case_id] = _card(case, log, word, case.case_id in clips)
     return [cards[case.case_id] for case in cases]
 
 
-def _card(case: BadCase, log: DriveLog, use: str) -> dict[str, Any]:
+def _clip(log: DriveLog, at_us: int) -> str | None:
+    """The moment from above as a short animated GIF, a data URI; None for a moment of one frame."""
+    import io
+
+    from PIL import Image
+
+    times = [at_us + round(s * 1e6) for s in CLIP_S]
+    times = [t for t in times if log.ego.t_us[0] <= t <= log.ego.t_us[-1]]
+    if len(times) < 2:
+        return None
+    frames = [Image.open(io.BytesIO(draw_bev(log, t, CLIP_PX))).convert("P") for t in times]
+    data = io.BytesIO()
+    frames[0].save(data, "GIF", save_all=True, append_images=frames[1:], duration=CLIP_MS, loop=0)
+    return "data:image/gif;base64," + base64.b64encode(data.getvalue()).decode()
+
+
+def _card(case: BadCase, log: DriveLog, use: str, clip: bool) -> dict[str, Any]:
     at_us = (case.start_us + case.end_us) // 2 if case.kind == "stuck" else case.start_us
     return {
         "kind": case.kind,
@@ -144,6 +165,7 @@ def _card(case: BadCase, log: DriveLog, use: str) -> dict[str, Any]:
         "use": use,
         "simulator": log.meta.simulator,
         "bev": png_uri(draw_bev(log, at_us)),
+        "clip": _clip(log, at_us) if clip else None,
         "camera": _camera(log, at_us),
         "detail": next((e.detail for e in log.events if e.t_us == case.start_us and e.detail), ""),
     }

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from data_engine.causes import by_cause
+from data_engine.consolidate import training_of
 from data_engine.curate import curate
 from data_engine.evaluate import compare, drive_suite
 from data_engine.evidence import evidence_from_json
@@ -255,13 +256,13 @@ def finetune_champion(night: Night, out: Path) -> Mapping[str, Any]:
     """Fine-tune the champion on the manifest; continues from its own checkpoints."""
     from drive.train import finetune
 
+    training = training_of(night, model_folder(night, "champion"), registered_base(night))
+    if training.consolidates:
+        print(f"[finetune] consolidates {len(training.nights)} nights from the base model")
     folder = finetune(
-        night.config.finetune,
-        model_folder(night, "champion"),
-        load_manifest(night.folder / "curate" / "manifest.json"),
-        night.folder / "curate" / LOGS,
-        out / "train",
+        night.config.finetune, training.parent, training.manifest, training.roots, out / "train"
     )
+    write_json(out / "manifest.json", training.manifest)
     if not (out / "model").exists():
         shutil.copytree(folder, out / "model")
     meta = read_json(out / "model" / "meta.json")
@@ -269,7 +270,17 @@ def finetune_champion(night: Night, out: Path) -> Mapping[str, Any]:
         "id": model_id_of(out / "model"),
         "parent_id": meta.get("parent_id"),
         "provenance": meta.get("provenance"),
+        "nights": list(training.nights),
     }
+
+
+def registered_base(night: Night) -> Path | None:
+    """Model folder of the base model in the registry; looked up only where consolidation is on."""
+    registry = registry_of(night)
+    if not night.config.consolidate_every:
+        return None
+    found = [v for v in registry.versions() if v.tags.get("origin") == "base"]
+    return registry.folder(str(found[0].version)) if found else None
 
 
 def evaluate_models(night: Night, out: Path) -> Mapping[str, Any]:
@@ -311,13 +322,15 @@ def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
     pinned = read_object(night.folder / "champion" / "stage.json", "report")["report"]
     champion = registry.get(CHAMPION)
     candidate = model_folder(night, "finetune")
-    manifest = read_object(night.folder / "curate" / "manifest.json", "manifest_id")["manifest_id"]
+    trained = read_object(night.folder / "finetune" / "stage.json", "report")["report"]
+    manifest = read_object(night.folder / "finetune" / "manifest.json", "manifest_id")["manifest_id"]
     made = registry.register(
         candidate,
         tags={
             "night": night.folder.name,
-            "parent_id": pinned["id"],
+            "parent_id": trained["parent_id"],
             "manifest_id": manifest,
+            "trained_on": ",".join(trained["nights"]),
             "origin": "nightly",
             "config_sha": config_sha(night.config.finetune),
             "code": code_version() or "",
@@ -340,7 +353,7 @@ def promote_candidate(night: Night, out: Path) -> Mapping[str, Any]:
 def lineage_files(night: Night) -> tuple[Path, ...]:
     """What is kept beside a registered model: enough to train it again, and why it was let through."""
     return (
-        night.folder / "curate" / "manifest.json",
+        night.folder / "finetune" / "manifest.json",
         night.folder / "config.yaml",
         night.folder / "gate" / "verdict.json",
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from data_engine.evidence import evidence_from_json, paired_cases, safety_failures
+from data_engine.forgetting import succeeded
 from data_engine.gate import REASONS
 from data_engine.night import Night
 from data_engine.registry import CANDIDATE, CHAMPION
@@ -42,6 +43,7 @@ def summarize(night: Night, done: Mapping[str, Done], peak_memory_gb: float) -> 
             "curated": curated,
             "training": done["finetune"].report if "finetune" in done else None,
             "closed_loop": _closed_loop(night.folder) if "evaluate" in done else None,
+            "fixes": _fixes(night.folder) if "evaluate" in done else None,
             "real_logs": _real_logs(done["evaluate"].report) if "evaluate" in done else None,
             "gate": read_object(night.folder / "gate" / "verdict.json", "rows")["rows"]
             if "gate" in done
@@ -91,6 +93,22 @@ def _closed_loop(folder: Path) -> dict[str, Any]:
         CHAMPION: _suite_numbers(before),
         CANDIDATE: _suite_numbers(after),
         "routes": routes,
+    }
+
+
+def _fixes(folder: Path) -> dict[str, list[str]] | None:
+    """Tonight's routes that were kept apart, by what became of them; None if there were none."""
+    before, after = (
+        evidence_from_json(read_json(folder / "evaluate" / f"{m}.json")).fixes for m in (CHAMPION, CANDIDATE)
+    )
+    if before is None or after is None:
+        return None
+    pairs = [(x.case_id, succeeded(x), succeeded(y)) for x, y in paired_cases(before, after)]
+    return {
+        "fixed": [name for name, was, now in pairs if now and not was],
+        "still_failing": [name for name, was, now in pairs if not now and not was],
+        "spoilt": [name for name, was, now in pairs if was and not now],
+        "still_fine": [name for name, was, now in pairs if was and now],
     }
 
 

@@ -64,6 +64,7 @@ def summary(found: Mined, **changes: Any) -> dict[str, Any]:
         "cases": {"open": 2, "training": 0, "fixed": 1, "retired": 0, "quarantined": 0},
         "gate": [ROW],
         "real_logs": None,
+        "fixes": {"fixed": ["a & b"], "still_failing": [], "spoilt": ["c"], "still_fine": ["d", "e"]},
         "closed_loop": {
             "suite": "gate",
             "protocol": PROTOCOL,

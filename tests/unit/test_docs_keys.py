@@ -63,6 +63,7 @@ WRITERS: dict[str, tuple[Writer, ...]] = {
         nightly.run, nightly._dry_run, nightly_stages.run_night, nightly_stages.plan_night,
         summary.summarize, sources.ingest, steps.drive_routes, steps.mine_cases,
         steps.curate_cases, steps.finetune_champion, finetuning.finetune, summary._closed_loop,
+        summary._fixes,
         summary._suite_numbers, evaluate._real_logs, evaluate._bench_row, gate.Row, Interval,
     ),
     "sim": (sim.run, sim.payload, sim._row, results._case, results.failures, Finding),

@@ -27,7 +27,7 @@ def html_of(night: tuple[Path, Path, Mined], **changes: Any) -> str:
 
 def test_it_is_self_contained_and_escaped(night: tuple[Path, Path, Mined]) -> None:
     html = html_of(night)
-    assert not re.search(r'(?:src|href)="(?!data:image/png;base64,)', html)
+    assert not re.search(r'(?:src|href)="(?!data:image/(?:png|gif);base64,)', html)
     assert "<script" not in html
     assert "town &amp; &lt;country&gt;" in html
     assert "hit &lt;car&gt;" in html
@@ -57,6 +57,21 @@ def test_a_night_with_nothing_to_do_has_a_report_too(night: tuple[Path, Path, Mi
         "real_logs": None,
     }
     assert "nothing to do" in html_of(night, **changes)
+
+
+def test_it_says_what_got_fixed_and_shows_clips_of_the_worst(night: tuple[Path, Path, Mined]) -> None:
+    html = html_of(night)
+    assert "fixed (1)" in html
+    assert "a &amp; b" in html
+    assert "got worse (1)" in html
+    assert html.count("data:image/gif;base64,") >= 1
+    folder, logs, found = night
+    plain = render_report(
+        folder, summary(found, fixes=None), ReportConfig(clips=0), folder / "r.html", [logs]
+    )
+    text = plain.read_text(encoding="utf-8")
+    assert "image/gif" not in text
+    assert "What got fixed" not in text
 
 
 def test_the_pictures_cover_every_kind(night: tuple[Path, Path, Mined]) -> None:
