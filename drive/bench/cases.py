@@ -30,6 +30,8 @@ RULES: dict[str, Rule] = {
     "every": Rule(0, 1, "at least one later key frame; steps beyond the scene's end are masked"),
 }
 
+PUBLISHED = {"c2aec801ad3d7f3f": "the filter that AD-MLP ships for ST-P3's protocol"}  # token hash -> set
+
 
 @dataclass(frozen=True)
 class Case:
@@ -102,7 +104,12 @@ def choose(scenes: Sequence[SceneTrack], spec: str = STANDARD) -> tuple[tuple[Ca
     early = sum(min(rule.history, len(s.tokens)) for s in scenes)
     tokens = [case.token for case in cases]
     left = total - early - len(cases)
-    return cases, SampleSet(spec, rule.words, len(cases), 0, token_hash(tokens), early, left)
+    found = token_hash(tokens)
+    return cases, SampleSet(spec, _named(rule.words, found), len(cases), 0, found, early, left)
+
+
+def _named(words: str, found: str) -> str:
+    return f"{words}: {PUBLISHED[found]}" if found in PUBLISHED else words
 
 
 def _chosen_by_file(scenes: Sequence[SceneTrack], path: Path) -> tuple[tuple[Case, ...], SampleSet]:
@@ -119,8 +126,9 @@ def _chosen_by_file(scenes: Sequence[SceneTrack], path: Path) -> tuple[tuple[Cas
     if not found:
         raise UserError(f"--samples {path}: none of its {len(tokens)} tokens is in the scenes of this split")
     absent = len(tokens) - len(found)
-    words = f"listed in {path.name}"
-    return tuple(found), SampleSet(str(path), words, len(tokens), absent, token_hash(tokens), 0, 0)
+    name = token_hash(tokens)
+    words = _named(f"listed in {path.name}", name)
+    return tuple(found), SampleSet(str(path), words, len(tokens), absent, name, 0, 0)
 
 
 def cases_of(scene: SceneTrack, rule: Rule = RULES[STANDARD]) -> list[Case]:

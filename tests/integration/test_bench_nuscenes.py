@@ -197,11 +197,15 @@ def test_the_report_recomputes_from_its_columns(recorded: tuple[BenchReport, Rec
     assert report.truth_steps == 67 * 6
 
 
-def test_repeated_runs_are_identical(recorded: tuple[BenchReport, Recorder], nuscenes_mini: Path) -> None:
-    again = bench_nuscenes(nuscenes_mini, "v1.0-mini", Recorder(), "mini_val")
-    for name, columns in recorded[0].columns.items():
-        assert np.array_equal(columns.l2_m, again.columns[name].l2_m)
-        assert np.array_equal(columns.collided, again.columns[name].collided)
+@pytest.mark.parametrize("split", ["mini_val", "all"])
+def test_repeated_runs_are_identical(split: str, nuscenes_mini: Path) -> None:
+    """Constant velocity, go straight and the ego-status MLP, to the bit."""
+    one, two = (bench_nuscenes(nuscenes_mini, "v1.0-mini", Recorder(), split) for _ in range(2))
+    assert list(one.columns) == ["recorder", "constant_velocity", "go_straight", "ego_mlp"]
+    for name, columns in one.columns.items():
+        assert np.array_equal(columns.l2_m, two.columns[name].l2_m)
+        assert np.array_equal(columns.collided, two.columns[name].collided)
+    assert repr([row.l2_m for row in one.rows]) == repr([row.l2_m for row in two.rows])
 
 
 def test_failed_predictions_stay_in_the_denominator(

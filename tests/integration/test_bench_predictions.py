@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drive.bench.batch import batch_of
-from drive.bench.cases import choose
+from drive.bench.cases import PUBLISHED, choose
 from drive.bench.nuscenes_scenes import read_scenes
 from drive.bench.nuscenes_tables import Tables, open_tables
 from drive.bench.predictions import match, read_predictions
@@ -98,6 +98,7 @@ def test_the_published_filter_is_the_stp3_rule(shared_data: Path, ours: Tables) 
     val = read_scenes(ours, ["scene-0103", "scene-0553", "scene-0796", "scene-0916"])
     published, filtered = choose(val, str(path))
     assert (filtered.planned, len(published), filtered.absent) == (4819, 130, 4689)
+    assert filtered.words.endswith(PUBLISHED[filtered.token_hash])
     assert {c.token for c in published} == {c.token for c in choose(val, "stp3")[0]}
 
 

@@ -1,11 +1,13 @@
 """Trajectory collisions against shapely, and who is at fault."""
 
 import numpy as np
+import pytest
 from shapely import distance, polygons
 
 from drive.contracts import EGO_MKZ, EGO_NUSCENES
 from drive.geometry.boxes import centre_pose, corners
-from drive.score.collision import at_fault, collisions
+from drive.score import collision
+from drive.score.collision import at_fault, collisions, touched
 
 CAR = np.array([[4.5, 1.9]], np.float32)
 
@@ -69,3 +71,16 @@ def test_being_hit_while_standing_is_not() -> None:
 
 def test_an_excused_contact_stays_excused() -> None:
     assert not fault([-2.5, -2.0, 1.0, 4.0], [0.1, 0.2, 0.3, 0.4])
+
+
+def test_blocks_of_road_users_change_nothing(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ego = np.concatenate([rng.uniform(-5, 5, (9, 6, 2)), rng.uniform(-3, 3, (9, 6, 1))], -1)
+    users = np.concatenate([rng.uniform(-8, 8, (50, 6, 2)), rng.uniform(-3, 3, (50, 6, 1))], -1)
+    case = np.sort(rng.integers(9, size=50))
+    size, valid = np.tile([4.5, 1.9], (50, 1)), rng.random((50, 6)) < 0.8
+    whole = touched(ego, users, size, valid, case, EGO_NUSCENES)
+    monkeypatch.setattr(collision, "ROWS", 7)
+    assert np.array_equal(touched(ego, users, size, valid, case, EGO_NUSCENES), whole)
+    assert 0 < whole.sum() < whole.size
