@@ -60,26 +60,28 @@ class Diffusion:
     """Start points are noised with the last DDIM levels of 1000 (DiffusionDrive, Liao et al. 2025)."""
 
     def __init__(self, sampling_steps: int, noise_levels: int) -> None:
-        self._ddim, self._levels = _ddim(sampling_steps), noise_levels
+        self._steps, self._levels = sampling_steps, noise_levels
 
     @property
     def levels(self) -> tuple[int, ...]:
         """10, 30, 50 ... from the end."""
-        return tuple(self._ddim.timesteps.tolist())
+        return tuple(_ddim(self._steps, "cpu").timesteps.tolist())
 
     def begin(self, start: Tensor, noise: Tensor) -> Tensor:
         """The start, noised to the first level."""
-        return self._ddim.add_noise(start, noise, self._ddim.timesteps[:1])
+        ddim = _ddim(self._steps, str(start.device))
+        return ddim.add_noise(start, noise, ddim.timesteps[:1])
 
     def step(self, clean: Tensor, index: int, state: Tensor) -> Tensor:
         """One DDIM step without new noise."""
-        after: Tensor = self._ddim.step(clean, self.levels[index], state, eta=0.0).prev_sample
+        ddim = _ddim(self._steps, str(state.device))
+        after: Tensor = ddim.step(clean, self.levels[index], state, eta=0.0).prev_sample
         return after
 
     def noised(self, start: Tensor, goal: Tensor, noise: Tensor, generator: torch.Generator) -> Noised:
         """The start at a random level: the network learns to go from near an anchor to the trajectory."""
         level = torch.randint(0, self._levels, (len(start),), generator=generator).to(start.device)
-        return Noised(self._ddim.add_noise(start, noise, level), level)
+        return Noised(_ddim(self._steps, str(start.device)).add_noise(start, noise, level), level)
 
 
 class Flow:
@@ -113,8 +115,11 @@ class Flow:
 
 
 @cache
-def _ddim(sampling_steps: int) -> "DDIMScheduler":
-    """DDIM with x0-prediction; its last `sampling_steps` time steps are 10, 30, 50 ... from the end."""
+def _ddim(sampling_steps: int, device: str) -> "DDIMScheduler":
+    """DDIM with x0-prediction; its last `sampling_steps` time steps are 10, 30, 50 ... from the end.
+
+    One for each device: a scheduler moves its tables to whatever it is given, for good.
+    """
     from diffusers import DDIMScheduler
 
     with torch.inference_mode(False), torch.device("cpu"):  # made anywhere, it serves everywhere

@@ -75,6 +75,18 @@ def test_a_chain_first_used_while_planning_still_trains(head: str) -> None:
     assert (start.grad > 0).all()
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_one_device_takes_nothing_from_another(head: str) -> None:
+    chain, shape = of(head), (2, 1, 16)
+    before = chain.begin(torch.ones(shape), torch.ones(shape))
+    absent = torch.ones(shape, device="meta")  # a device that keeps no data
+    level = chain.noised(absent, absent, absent, torch.Generator()).level
+    assert level.device.type == "meta"
+    assert chain.step(absent, 0, chain.begin(absent, absent)).device.type == "meta"
+    torch.testing.assert_close(chain.begin(torch.ones(shape), torch.ones(shape)), before)
+    chain.noised(torch.ones(shape), torch.ones(shape), torch.ones(shape), torch.Generator())
+
+
 def test_a_flow_planner_has_the_weights_of_a_diffusion_planner_and_other_plans() -> None:
     one, other, inputs = tiny_network(), tiny_network(head="flow"), random_inputs(2)
     assert {k: v.shape for k, v in one.state_dict().items()} == {
