@@ -47,7 +47,8 @@ def seen_scene(
 ) -> Prepared:
     """The predicted scene of a batch, prepared."""
     ground = network.ground.logits(scene.ground).sigmoid().numpy()
-    return prepare(predicted_scene(scene, inputs, command, boxes, ground))
+    seen = network.seen_cells.cpu().numpy()
+    return prepare(predicted_scene(scene, inputs, command, boxes, ground, seen))
 
 
 def guidance(network: PlannerNetwork, field_scene: Prepared) -> Guidance | None:

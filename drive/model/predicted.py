@@ -20,7 +20,7 @@ GRID = Grid(
     truth.HALF_Y_M - _HALF_CELL_M,
     truth.CELL_M,
 )
-AGENTS_FROM = 0.65  # less sure road users move nobody
+AGENTS_FROM = 0.8  # less sure road users move nobody
 RED_FROM = 0.5
 ROAD_FROM = 0.2  # above this probability of being road nobody is moved away
 ONCOMING_FROM = 0.5
@@ -29,7 +29,9 @@ _CURVE = np.linspace(0.0, 1.0, 6)[1:]
 _BEHIND_M, _BEYOND_M = 8.0, 60.0
 
 
-def predicted_scene(scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes, ground: F32) -> FieldScene:
+def predicted_scene(
+    scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes, ground: F32, seen: Bool
+) -> FieldScene:
     """What the network sees: road and oncoming lanes, boxes with futures, light, and the route hint.
 
     Args:
@@ -38,6 +40,7 @@ def predicted_scene(scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes,
         command: int64 (B, 2), NO_COMMAND = none.
         boxes: Road users.
         ground: (B, CHANNELS, ROWS, COLUMNS), probabilities as drive.data.ground.
+        seen: (ROWS, COLUMNS), cells that the camera sees; elsewhere a guess about the road moves nobody.
     """
     pose, sure = agents_of(boxes)
     red = scene.light.softmax(1)[:, 0]
@@ -47,8 +50,8 @@ def predicted_scene(scene: Scene, inputs: Inputs, command: Tensor, boxes: Boxes,
         agent_pose=pose,
         agent_size=boxes.size,
         agent_prob=sure,
-        off_road_m=_map([outside_m(one[truth.ROAD] > ROAD_FROM) - EDGE_M for one in ground]),
-        wrong_way_m=_map([-outside_m(one[truth.ONCOMING] > ONCOMING_FROM) for one in ground]),
+        off_road_m=_map([outside_m((one[truth.ROAD] > ROAD_FROM) | ~seen) - EDGE_M for one in ground]),
+        wrong_way_m=_map([-outside_m((one[truth.ONCOMING] > ONCOMING_FROM) & seen) for one in ground]),
         route=torch.from_numpy(route_of(inputs.targets_ego.numpy().astype(np.float64))).float(),
         stop_m=scene.stop_m,
         red=torch.where(red >= RED_FROM, red, 0.0),

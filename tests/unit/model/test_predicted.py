@@ -28,6 +28,7 @@ def boxes(*users: tuple[float, ...]) -> Boxes:
     return Boxes(told[..., :3], told[..., 3:5], told[..., 6:].unflatten(2, (3, 2)), told[..., 5], walker)
 
 
+SEEN = np.ones((truth.ROWS, truth.COLUMNS), bool)
 CAR = (22.5, 0.0, 0.0, 4.5, 1.9, 0.9, *(22.5, 0.0) * 3)  # it stands
 
 
@@ -71,10 +72,15 @@ def test_the_field_sees_the_car_and_the_edge_that_were_drawn() -> None:
         scene = network.encode(inputs)._replace(light=torch.tensor([[0.0, 0.0, 0.0, 9.0]]))
         inputs = inputs._replace(speed_mps=torch.tensor([10.0]))
         none = torch.full((1, 2), -1)
-        field_scene = prepare(predicted_scene(scene, inputs, none, boxes(CAR), ground()))
+        field_scene = prepare(predicted_scene(scene, inputs, none, boxes(CAR), ground(), SEEN))
         knots = torch.cat([scenes.straight(10.0), scenes.straight(3.0), scenes.straight(3.0, 4.5)], 1)
         scored = RewardField().score(knots, field_scene)
     through, short, off = (scored.critique(0, k) for k in range(3))
     assert through["no_collision"] < 0.2
     assert short["no_collision"] == short["on_road"] == 1.0
     assert off["on_road"] == 0.0
+    unseen = SEEN.copy()
+    unseen[:, 20:] = False  # to the left of the road
+    with torch.inference_mode():
+        blind = prepare(predicted_scene(scene, inputs, none, boxes(CAR), ground(), unseen))
+        assert RewardField().score(knots, blind).critique(0, 2)["on_road"] == 1.0
