@@ -66,9 +66,11 @@ def measure(root: Path, predictions: Path) -> tuple[float, float]:
     """Peak resident memory [GiB] and seconds of a process that scores the predictions on the val split."""
     argv = ["bench", "nuscenes", "--dataroot", str(root), "--version", "v1.0-trainval"]
     code = (
-        "import resource, sys\nfrom drive.cli.main import main\n"
+        "import re, sys\nfrom drive.cli.main import main\n"
         f"code = main({[*argv, '--predictions', str(predictions)]!r})\n"
-        "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        # rusage would count what the parent held when it forked
+        "peak = re.search(r'VmHWM:\\s*(\\d+) kB', open('/proc/self/status').read()).group(1)\n"
+        "print(code, peak, file=sys.stderr)"
     )
     start = time.perf_counter()
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
