@@ -56,9 +56,8 @@ def _place(camera: CameraModel) -> F64:
 def _difference(now: U8, earlier: U8, place_m: F64, spec: CameraSpec, before_ego: F64) -> U8:
     import cv2
 
-    size = (spec.width_px, spec.height_px)
     grey = [cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) for picture in (now, earlier)]
-    seen = np.full_like(grey[1], 255)
+    known = cv2.merge([grey[1], np.full_like(grey[1], 255)])  # 255 as long as nothing from outside comes in
     c, s = np.cos(before_ego[2]), np.sin(before_ego[2])
     to_before = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])  # directions; ego now -> ego before
     look = spec.intrinsics @ spec.rotation
@@ -68,13 +67,16 @@ def _difference(now: U8, earlier: U8, place_m: F64, spec: CameraSpec, before_ego
     ground_before = look @ np.column_stack([to_before[:, 0], to_before[:, 1], -shift - place_m])
     near = ground_before @ np.linalg.inv(ground_now)
     horizon = int(np.clip(np.ceil(_horizon_row(spec)), 0, spec.height_px))
-    moved, known = (np.zeros_like(grey[0]) for _ in range(2))
+    moved = np.zeros_like(known)
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    for way, rows in ((far, slice(None, horizon)), (near, slice(horizon, None))):
-        moved[rows] = cv2.warpPerspective(grey[1], way, size, flags=flags)[rows]
-        known[rows] = cv2.warpPerspective(seen, way, size, flags=flags)[rows]
-    change = np.clip(grey[0].astype(np.int16) - moved + SAME, 0, 255)
-    return np.where(known == 255, change, SAME).astype(np.uint8)
+    for way, first, end in ((far, 0, horizon), (near, horizon, spec.height_px)):
+        if end > first:
+            down = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, first], [0.0, 0.0, 1.0]])
+            moved[first:end] = cv2.warpPerspective(
+                known, way @ down, (spec.width_px, end - first), flags=flags
+            )
+    change = np.clip(grey[0].astype(np.int16) - moved[..., 0] + SAME, 0, 255)
+    return np.where(moved[..., 1] == 255, change, SAME).astype(np.uint8)
 
 
 def _horizon_row(spec: CameraSpec) -> float:
