@@ -48,6 +48,7 @@ class PdmReport:
         drives: Log ids.
         simulator: Where the drives come from, e.g. "light simulator".
         left_out: Planning steps that less than 4 s follow.
+        without_map: Log ids of drives without a map: there DAC, DDC, TLC and LK find no fault.
         rows: The policy first.
         columns: Policy -> case_id, cluster (drive), group (turn), failed, and all scores per case.
     """
@@ -55,6 +56,7 @@ class PdmReport:
     drives: tuple[str, ...]
     simulator: str
     left_out: int
+    without_map: tuple[str, ...]
     rows: tuple[PdmRow, ...]
     columns: Mapping[str, Mapping[str, Any]]
 
@@ -81,19 +83,20 @@ def bench_pdm(root: Path, policy: Policy | None, every: int = 5, limit: int | No
     planners = {p.name: p for p in [*([policy] if policy else []), *floors]}
     names = [*([] if policy else [RECORDED]), *planners, *([RECORDED] if policy else []), HUMAN]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    left_out = 0
+    left_out, without_map = 0, []
     with Progress("pdm", len(metas), "drives") as bar:
         for meta in metas:
             log = read_drive(root, meta.log_id, images=bool(policy and policy.needs_images))
             steps, short = _steps(log, every)
             left_out += short
+            without_map += [meta.log_id] if log.road is None else []
             _score_drive(log, steps, planners, found)
             bar.advance(1, meta.log_id)
     if not found[HUMAN]:
         raise UserError(f"{root}: no planning step that 4 s of the drive follow; record longer drives")
     columns = {name: _columns(rows) for name, rows in found.items()}
     rows = tuple(_row(name, one) for name, one in columns.items())
-    return PdmReport(tuple(m.log_id for m in metas), kinds[0], left_out, rows, columns)
+    return PdmReport(tuple(m.log_id for m in metas), kinds[0], left_out, tuple(without_map), rows, columns)
 
 
 def _steps(log: DriveLog, every: int) -> tuple[list[int], int]:

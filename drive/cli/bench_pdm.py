@@ -63,6 +63,11 @@ def _print(report: "PdmReport") -> None:
         f"{len(report.drives)} drives ({report.simulator}), {first.planned} planning steps, {first.failed} "
         f"failed, {report.left_out} left out (less than 4 s follow)\nprotocol: {PROTOCOL}"
     )
+    if report.without_map:
+        print(
+            f"without a map: {len(report.without_map)} of {len(report.drives)} drives; "
+            "DAC, DDC, TLC and LK find no fault there, so their scores compare with no others"
+        )
     rows = []
     for row in report.rows:
         means = [
@@ -86,6 +91,7 @@ def payload(report: "PdmReport") -> dict[str, Any]:
         "simulator": report.simulator,
         "protocol": PROTOCOL,
         "left_out": report.left_out,
+        "without_map": report.without_map,
         "rows": [
             {
                 "policy": row.policy,

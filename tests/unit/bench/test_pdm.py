@@ -232,6 +232,17 @@ def test_a_run_over_drives(drives: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(again.read_text())["columns"] == data["columns"]
 
 
+def test_drives_without_a_map_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = replace(builders.cruise(), road=None)
+    for log in (builders.left_turn(), bare):
+        write_drive(tmp_path / "logs", log)
+    out = tmp_path / "out.json"
+    argv = ["--drives", str(tmp_path / "logs"), "--policy", "go_straight", "--json", str(out)]
+    assert main(["bench", "pdm", *argv]) == 0
+    assert json.loads(out.read_text())["without_map"] == [bare.meta.log_id]
+    assert "without a map: 1 of 2 drives; DAC, DDC, TLC and LK find no fault there" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
