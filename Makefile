@@ -20,7 +20,7 @@ nightly: $(INSTALLED)  ## one night, end to end; LOGS=nuscenes:DIR, DATE=YYYY-MM
 	@$(BIN)/drive nightly --config "$(CONFIG)" $(if $(LOGS),--logs "$(LOGS)") $(if $(DATE),--date "$(DATE)") \
 		|| { code=$$?; [ $$code -eq 20 ] || [ $$code -eq 21 ] || exit $$code; }  # refused; nothing to do
 
-test: lint  ## ruff, mypy, import rules, and every test that is not slow (at most 12 minutes on 2 cores)
+test: lint  ## ruff, mypy, import rules, and every test that is not slow (tests alone: 19 minutes on 2 cores beside other work)
 	@$(BIN)/python -m pytest -m "not slow and not gpu"
 
 lint: $(INSTALLED)  ## ruff, mypy, import rules

@@ -90,8 +90,10 @@ def test_a_wrong_frame_is_found(pose: np.ndarray, declared: str, hint: str) -> N
 
 
 def test_a_bad_planner_is_no_wrong_frame() -> None:
-    match(predictions(np.zeros_like(TRUTH)), CASES, KNOWN, False)
-    match(predictions(TRUTH * 1.8), CASES, KNOWN, False)
+    for pose in (np.zeros_like(TRUTH), TRUTH * 1.8):
+        got, coverage = match(predictions(pose), CASES, KNOWN, False)
+        np.testing.assert_allclose(got, pose)
+        assert coverage.covered == coverage.planned == len(CASES)
 
 
 def test_missing_foreign_outside_and_non_finite_are_told_apart() -> None:
