@@ -21,12 +21,15 @@ class DriveConfig:
         routes: Number of routes, 0 = all.
         workers: Simulator processes.
         carla: "host:port" of a CARLA server, None = the light simulator.
+        demonstrations: So many of the routes that the champion failed, worst first, are driven again by the
+            expert, which shows what the champion's own drives never come to: the way out.
     """
 
     suite: str = "tonight"
     routes: Count = 10
     workers: Annotated[int, Bounds(1, 256)] = 1
     carla: str | None = None
+    demonstrations: Count = 0
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class CurateConfig:
     """What the training set is made of.
 
     Attributes:
-        bad_share, neighbour_share, replay_share: Shares of the training weight; they must add up to 1.
+        bad_share, demonstration_share, neighbour_share, replay_share: Shares of the training weight; they
+            must add up to 1. Where there is nothing of one kind the others grow.
         before_s, after_s: Planning steps this long before the start and after the end of a case belong to it.
         same_cosine: Cases of one kind whose descriptors are more similar than this are one case.
         per_kind: At most this many cases of a kind.
@@ -79,6 +83,7 @@ class CurateConfig:
     """
 
     bad_share: Share = 0.5
+    demonstration_share: Share = 0.0
     neighbour_share: Share = 0.2
     replay_share: Share = 0.3
     before_s: NotNegative = 2.0
@@ -95,9 +100,12 @@ class CurateConfig:
     replay: str | None = None
 
     def __post_init__(self) -> None:
-        total = self.bad_share + self.neighbour_share + self.replay_share
+        total = self.bad_share + self.demonstration_share + self.neighbour_share + self.replay_share
         if abs(total - 1) > 1e-6:
-            raise UserError(f"curate: bad_share + neighbour_share + replay_share must be 1, got {total:g}")
+            raise UserError(
+                "curate: bad_share + demonstration_share + neighbour_share + replay_share must be 1, "
+                f"got {total:g}"
+            )
 
 
 @dataclass(frozen=True)

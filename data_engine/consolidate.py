@@ -75,9 +75,9 @@ def training_of(night: Night, champion: Path, base: Path | None) -> Training:
 def union(manifests: Sequence[Manifest]) -> Manifest:
     """All entries, every manifest with the same total weight; a sample keeps the first of its reasons.
 
-    "bad_case" goes before "neighbour" before "replay".
+    "bad_case" goes before "demonstration", "neighbour" and "replay".
     """
-    order = {"bad_case": 0, "neighbour": 1, "replay": 2}
+    order = {"bad_case": 0, "demonstration": 1, "neighbour": 2, "replay": 3}
     found: dict[tuple[str, int], ManifestEntry] = {}
     for manifest in manifests:
         whole = sum(entry.weight for entry in manifest.entries) or 1.0

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -105,6 +105,7 @@ def curate(
     cases: Sequence[BadCase],
     tonight: Sequence[DriveRef],
     replay: Sequence[DriveRef],
+    shown: Sequence[DriveRef],
     faults: Sequence[Mapping[str, Any]],
     config: CurateConfig,
     *,
@@ -119,6 +120,7 @@ def curate(
         cases: Mined cases of tonight's drives.
         tonight: Drives of tonight.
         replay: Older drives, for replay only.
+        shown: Tonight's demonstrations: trained on whole, where their label passes.
         faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
@@ -126,7 +128,7 @@ def curate(
         parent_id: Manifest that the champion was trained with.
         seed: Of the replay draw.
     """
-    drives = {ref.meta.log_id: ref for ref in (*replay, *tonight)}
+    drives = {ref.meta.log_id: ref for ref in (*replay, *tonight, *shown)}
     windows, sorted_out = _windows(cases, drives, config, held_out_towns, needs_images)
     held = held_out_routes(windows, config.sibling_share)
     trained = tuple(w for w in windows if w.route not in held)
@@ -140,10 +142,10 @@ def curate(
     for ref in usable:
         pool.add(ref.read(), [f for f in faults if f["log_id"] == ref.meta.log_id])
     nothing = _nothing(cases, trained, config)
-    entries = () if nothing else _entries(trained, pool, {r.meta.log_id: r for r in usable}, config, seed)
-    manifest = Manifest(
-        sha256_json([[e.log_id, e.plan_index, e.weight, e.reason] for e in entries])[:12], parent_id, entries
-    )
+    by_id, of_expert = {r.meta.log_id: r for r in usable}, {ref.meta.log_id for ref in shown}
+    entries = () if nothing else _entries(trained, pool, by_id, of_expert, config, seed)
+    rows = [[e.log_id, e.plan_index, e.weight, e.reason] for e in entries]
+    manifest = Manifest(sha256_json(rows)[:12], parent_id, entries)
     names = [pool.scenarios[pool.index[e.log_id, e.plan_index]] for e in entries]
     return Curated(
         manifest=manifest,
@@ -299,16 +301,24 @@ def _deduplicate(
 
 
 def _entries(
-    trained: Sequence[Window], pool: _Pool, refs: Mapping[str, DriveRef], config: CurateConfig, seed: int
+    trained: Sequence[Window],
+    pool: _Pool,
+    refs: Mapping[str, DriveRef],
+    shown: Collection[str],
+    config: CurateConfig,
+    seed: int,
 ) -> tuple[ManifestEntry, ...]:
     bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices} & pool.index.keys())
     taken = {pool.index[step] for step in bad}
     passes = _LabelCheck(refs)
+    demonstrated = [step for step in pool.steps if step[0] in shown and passes(step)]
+    taken |= {pool.index[step] for step in demonstrated}
     wanted = round(len(bad) * config.neighbours_per_step)
     neighbours = _take(_by_similarity(pool, taken), pool, taken, passes, wanted)
     replay = _take(_stratified(pool, seed), pool, taken, passes, config.replay_steps)
     groups: list[tuple[Any, list[Step], float]] = [
         ("bad_case", bad, config.bad_share),
+        ("demonstration", demonstrated, config.demonstration_share),
         ("neighbour", neighbours, config.neighbour_share),
         ("replay", replay, config.replay_share),
     ]

@@ -141,7 +141,7 @@ def spoiler(how: Spoil) -> Callable[[Night], None]:
 
         folder = night.folder / "drive"
         done = read_json(folder / MARK)["drives"] if (folder / MARK).exists() else []
-        for ref in collect([folder / "logs"]):
+        for ref in collect([folder / "logs", folder / "shown" / "logs"]):
             if ref.meta.log_id not in done:
                 write_drive(ref.root, SPOILS[how](ref.read(images=True)))
                 done.append(ref.meta.log_id)

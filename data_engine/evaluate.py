@@ -11,6 +11,7 @@ from data_engine.cases import load_store
 from data_engine.config import DriveConfig
 from data_engine.curate import Window, label_passes
 from data_engine.evidence import ModelEvidence, result_from_json
+from data_engine.forgetting import succeeded
 from data_engine.kinds import kind_of
 from data_engine.openloop import Unit, score_units
 from data_engine.registry import CANDIDATE, CHAMPION, model_id_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 STAGE_OF = {CHAMPION: "champion", CANDIDATE: "finetune"}
 LOGS = "logs"
+PERTURB = 0.07  # demonstrations come off the path now and then, as the drives of the base model do
 
 
 def compare(night: "Night", out: Path) -> Mapping[str, Any]:
@@ -141,6 +143,25 @@ def drive_suite(config: DriveConfig, suite: "Suite", folder: Path, out: Path) ->
     return run_suite(
         suite, policy_factory(folder), out, carla=config.carla, workers=config.workers, policy_name=name
     )
+
+
+def demonstrate(config: DriveConfig, suite: "Suite", result: EvalResult, out: Path) -> list[str]:
+    """Let the expert drive the routes that were failed, worst first, and record it; kept on a rerun.
+
+    Returns:
+        Names of the routes.
+    """
+    from sim.runner import run_suite
+
+    failed = [case for case in result.cases if case.status != "infrastructure" and not succeeded(case)]
+    worst = sorted(failed, key=lambda case: (case.score, case.case_id))[: config.demonstrations]
+    names = {case.case_id for case in worst}
+    if not names:
+        return []
+    routes = tuple(route for route in suite.routes if route.route_id in names)
+    shown = replace(suite, name=f"{suite.name} shown", routes=routes)
+    run_suite(shown, "expert", out, carla=config.carla, workers=config.workers, perturb=PERTURB)
+    return [route.route_id for route in routes]
 
 
 def _drive_or_reuse(night: "Night", suite: "Suite", folder: Path, out: Path) -> EvalResult:

@@ -16,7 +16,7 @@ import numpy as np
 from data_engine.causes import by_cause
 from data_engine.consolidate import training_of
 from data_engine.curate import curate
-from data_engine.evaluate import compare, drive_suite
+from data_engine.evaluate import compare, demonstrate, drive_suite
 from data_engine.evidence import evidence_from_json
 from data_engine.forgetting import success_by_kind
 from data_engine.gate import decide
@@ -34,7 +34,7 @@ from drive.config import config_sha
 from drive.contracts import F32, DriveLog, Manifest, ManifestEntry, Policy
 from drive.files import read_json, read_object, write_json
 
-LOGS, COLUMNS, RESULT = "logs", "columns", "result.json"
+LOGS, COLUMNS, RESULT, SHOWN = "logs", "columns", "result.json", "shown"
 KNOWN_SCENES, HISTORY_NIGHTS = 20_000, 30
 
 
@@ -84,6 +84,7 @@ def drive_routes(night: Night, out: Path) -> Mapping[str, Any]:
     suite = tonight_suite(night.config, night.date)
     result = drive_suite(night.config.drive, suite, model_folder(night, "champion"), out)
     write_json(out / RESULT, result)
+    shown = demonstrate(night.config.drive, suite, result, out / SHOWN)
     infrastructure = [c.case_id for c in result.cases if c.status == "infrastructure"]
     return {
         "suite": result.suite,
@@ -92,18 +93,24 @@ def drive_routes(night: Night, out: Path) -> Mapping[str, Any]:
         "run": len(result.cases) - len(infrastructure),
         "infrastructure": infrastructure,
         "mean_score": result.mean,
+        "demonstrations": shown,
         "versions": dict(result.versions),
     }
 
 
 def tonight_drives(night: Night) -> list[DriveRef]:
-    """Recorded and ingested drives of tonight."""
+    """Recorded and ingested drives of tonight; demonstrations are not among them: nobody mines the expert."""
     return collect([night.folder / "drive" / LOGS, *ingested(night)])
+
+
+def demonstrations(folder: Path) -> Path:
+    """Log folder of a night's demonstrations; it may not exist."""
+    return folder / "drive" / SHOWN / LOGS
 
 
 def mine_cases(night: Night, out: Path) -> Mapping[str, Any]:
     """Check tonight's drives and logs, then find bad cases in those that can be trusted."""
-    screened = screen([night.folder / "drive" / LOGS, *ingested(night)])
+    screened = screen([night.folder / "drive" / LOGS, demonstrations(night.folder), *ingested(night)])
     drives = [ref for ref in tonight_drives(night) if ref.meta.log_id not in screened.left_out]
     found = mine(
         _with_shadow(night, drives),
@@ -173,7 +180,11 @@ def _shadow(ref: DriveRef, policy: Policy, seed: int) -> tuple[DriveLog, str]:
 def replay_roots(night: Night) -> list[Path]:
     """Log folders that older drives are replayed from."""
     config = night.config.curate
-    roots = [folder / "drive" / LOGS for folder in earlier_nights(night, config.replay_nights)]
+    roots = [
+        root
+        for folder in earlier_nights(night, config.replay_nights)
+        for root in (folder / "drive" / LOGS, demonstrations(folder))
+    ]
     return [*roots, *([Path(config.replay)] if config.replay else [])]
 
 
@@ -199,7 +210,9 @@ def known_faults(night: Night) -> tuple[list[Mapping[str, Any]], dict[str, str]]
 
 def log_roots(night: Night) -> list[Path]:
     """Log folders of tonight's drives and of the replay, tonight's first."""
-    roots = [night.folder / "drive" / LOGS, *ingested(night), *replay_roots(night)]
+    roots = [
+        night.folder / "drive" / LOGS, demonstrations(night.folder), *ingested(night), *replay_roots(night)
+    ]  # fmt: skip
     return [root for root in roots if root.is_dir()]
 
 
@@ -207,9 +220,10 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
     """Turn the cases into a manifest, and show the drives it refers to as one log folder."""
     champion = read_json(model_folder(night, "champion") / "meta.json")
     tonight, replay = tonight_drives(night), collect(replay_roots(night))
+    shown = collect([demonstrations(night.folder)])
     known, measured = {ref.meta.log_id for ref in tonight}, measured_routes(night)
     faults, left_out = known_faults(night)
-    tonight = [ref for ref in tonight if ref.meta.log_id not in left_out]
+    tonight, shown = ([ref for ref in refs if ref.meta.log_id not in left_out] for refs in (tonight, shown))
     made = curate(
         load_cases(night.folder / "mine" / "cases.json"),
         tonight,
@@ -218,6 +232,7 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
             for ref in replay
             if ref.meta.log_id not in known | left_out.keys() and ref.route not in measured
         ],
+        shown,
         faults,
         night.config.curate,
         held_out_towns=night.config.held_out_towns,

@@ -51,7 +51,7 @@ class ManifestEntry:
     log_id: str
     plan_index: int
     weight: float
-    reason: Literal["bad_case", "neighbour", "replay"]
+    reason: Literal["bad_case", "demonstration", "neighbour", "replay"]
 
 
 @dataclass(frozen=True)

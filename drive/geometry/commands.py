@@ -93,26 +93,20 @@ def _motion(pose_ego: Any, speed_mps: Any, dt_s: float) -> _Motion:
 
 
 def _name(motion: _Motion, lead_gap_m: Any, scale: Any) -> I32:
-    """Command of a motion with all thresholds times `scale`, broadcast; the first rule that holds decides."""
+    """Command of a motion with all thresholds times `scale`, broadcast; later rules win."""
     v0, v1, turn, aside, moved = motion
     turns, slides = scale * TURN_RAD, scale * LANE_CHANGE_M
-    lateral_rules = (
-        (~moved, Lateral.KEEP),
-        (np.abs(turn) > scale * U_TURN_RAD, Lateral.U_TURN),
-        (turn > turns, Lateral.TURN_LEFT),
-        (turn < -turns, Lateral.TURN_RIGHT),
-        (aside > slides, Lateral.LANE_LEFT),
-        (aside < -slides, Lateral.LANE_RIGHT),
-    )
-    lateral = np.select(
-        [rule for rule, _ in lateral_rules], [name for _, name in lateral_rules], Lateral.KEEP
-    )
+    side = np.where(aside > slides, int(Lateral.LANE_LEFT), int(Lateral.KEEP))
+    side = np.where(aside < -slides, int(Lateral.LANE_RIGHT), side)
+    side = np.where(turn < -turns, int(Lateral.TURN_RIGHT), side)
+    side = np.where(turn > turns, int(Lateral.TURN_LEFT), side)
+    side = np.where(np.abs(turn) > scale * U_TURN_RAD, int(Lateral.U_TURN), side)
+    lateral = np.where(moved, side, int(Lateral.KEEP))
     change = scale * SPEED_CHANGE_MPS
-    longitudinal = np.select(
-        [v1 < scale * STOP_MPS, v1 < v0 - change, v1 > v0 + change, np.asarray(lead_gap_m) < LEAD_GAP_M],
-        [Longitudinal.STOP, Longitudinal.YIELD, Longitudinal.ACCELERATE, Longitudinal.FOLLOW],
-        Longitudinal.CRUISE,
-    )
+    steady = np.where(np.asarray(lead_gap_m) < LEAD_GAP_M, int(Longitudinal.FOLLOW), int(Longitudinal.CRUISE))
+    pace = np.where(v1 > v0 + change, int(Longitudinal.ACCELERATE), steady)
+    pace = np.where(v1 < v0 - change, int(Longitudinal.YIELD), pace)
+    longitudinal = np.where(v1 < scale * STOP_MPS, int(Longitudinal.STOP), pace)
     return np.asarray(np.stack(np.broadcast_arrays(lateral, longitudinal), -1), np.int32)
 
 

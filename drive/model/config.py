@@ -37,11 +37,15 @@ class ModelConfig:
         width: Width of the image and of the fused features.
         ego_width: Width of the ego and route features.
         decoder_width: Width of the trajectory decoder.
+        critic_width: Width of the critic, which says how likely a trajectory comes to grief; 0 = none.
         command_width: Width of the command embedding.
         dropout: Share of fused inputs dropped in training.
         kmeans_anchors: Learned anchors; standstill, two lane changes and a U-turn are added to them.
         command_drop: Probability that training hides the command from the decoder.
         command_bonus: Added to the score of every proposal that carries out the emitted command.
+        caution: Added to every proposal's score times the logarithm of how likely the critic finds it safe.
+        trust: A command from outside is carried out if the critic finds a proposal that does so safe with at
+            least this probability; else the planner brakes on its own way, and says so.
         consensus_m: What is driven is the mean of the proposals this near [m] to the best one; 0 = off.
         guidance: Classifier-free guidance weight; 1 = off (one decoder pass).
         noise_levels: Truncation: anchors are noised with the first `noise_levels` of the 1000 DDIM steps.
@@ -68,11 +72,14 @@ class ModelConfig:
     width: Width = 256
     ego_width: Width = 96
     decoder_width: Width = 256
+    critic_width: Annotated[int, Bounds(0, 4096)] = 192
     command_width: Width = 48
     dropout: Annotated[float, Bounds(0, 0.99)] = 0.1
     kmeans_anchors: Width = 20
     command_drop: Share = 1 / 3
     command_bonus: float = 1.0
+    caution: NotNegative = 1.0
+    trust: Share = 0.5
     consensus_m: NotNegative = 0.0
     guidance: NotNegative = 1.0
     noise_levels: Annotated[int, Bounds(1, 1000)] = 50

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from drive.model.anchors import carries_out
 from drive.model.network import NO_COMMAND, PlannerNetwork, Scene
@@ -17,14 +18,16 @@ class Proposals(NamedTuple):
     Attributes:
         knots_ego: float32 (B, P, 8, 2) [m]; row 0 started from the intent (if the network has one), the rest
             from anchors.
-        scores: float32 (B, P), command bonus included.
+        scores: float32 (B, P), command bonus and caution included.
         obeys: bool (B, P), which proposals carry out the command.
+        safety: float32 (B, P), logarithm of how likely the critic finds them safe.
         chosen_ego: float32 (B, 8, 2) [m], the trajectory to drive.
     """
 
     knots_ego: Tensor
     scores: Tensor
     obeys: Tensor
+    safety: Tensor
     chosen_ego: Tensor
 
 
@@ -52,12 +55,18 @@ def sample(
     start = network.starts(condition)  # (B, P, 16)
     if network.config.head == "regression":
         knots, scores = network.metres(start), start.new_zeros(start.shape[:2])
-        return Proposals(knots, scores, obedience(command, knots, speed_mps), knots[:, 0])
+        return Proposals(knots, scores, obedience(command, knots, speed_mps), scores, knots[:, 0])
     state = _denoised(network, scene, command, start, noise, guide)
     knots, scores = network.metres(state), network.score(scene.ground, condition, state)
     obeys = obedience(command, knots, speed_mps)
-    scores = scores + network.config.command_bonus * obeys
-    return Proposals(knots, scores, obeys, consensus(knots, scores, network.config.consensus_m))
+    safety = safety_of(network.faults(scene, state))
+    scores = scores + network.config.command_bonus * obeys + network.config.caution * safety
+    return Proposals(knots, scores, obeys, safety, consensus(knots, scores, network.config.consensus_m))
+
+
+def safety_of(faults: Tensor) -> Tensor:
+    """Logarithm of the probability that none of the faults happens: logits (B, P, 4) -> (B, P)."""
+    return logsigmoid(-faults).sum(-1)
 
 
 def around(

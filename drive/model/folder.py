@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # torch takes seconds: what is wrong with a folder's files is
 
     from drive.model.network import PlannerNetwork
 
-FORMAT = 3
+FORMAT = 4
 WEIGHTS, CONFIG, META = "model.safetensors", "config.json", "meta.json"
 
 

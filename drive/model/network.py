@@ -10,6 +10,7 @@ from drive.data.frames import CHANNELS, COLOURS
 from drive.model.agents import AgentHead
 from drive.model.anchors import InputStatistics
 from drive.model.config import ModelConfig
+from drive.model.critic import FAULTS, Critic
 from drive.model.ground import COLUMNS, FINER, ROWS, GroundView, along, image_places, seen_cells
 from drive.model.horizon import KNOTS
 
@@ -168,8 +169,16 @@ class PlannerNetwork(nn.Module):
         self.score_state = nn.Linear(_STATE, deep, bias=False)
         self.score_ground = nn.Linear(2 * KNOTS * config.ground_channels, deep, bias=False)
         self.judge = nn.Sequential(nn.ReLU(), nn.Linear(deep, 128), nn.ReLU(), nn.Linear(128, 1))
+        if self.criticises:
+            self.critic = Critic(config.ground_channels, config.width, _STATE, config.critic_width)
         nn.init.zeros_(self.decode_offset.weight)
         nn.init.zeros_(self.decode_offset.bias)
+
+    @property
+    def criticises(self) -> bool:
+        """Does this planner have a critic?"""
+        config = self.config
+        return bool(config.critic_width and config.use_image and config.head != "regression")
 
     @property
     def proposals(self) -> int:
@@ -268,6 +277,13 @@ class PlannerNetwork(nn.Module):
         x = self.score_condition(condition)[:, None] + self.score_state(clean)
         scores: Tensor = self.judge(x + self.score_ground(along(ground, path)))[..., 0]
         return scores
+
+    def faults(self, scene: Scene, clean: Tensor) -> Tensor:
+        """Logits (B, P, 4) of the critic's FAULTS for trajectories (B, P, 16); without a critic -inf."""
+        if not self.criticises:
+            return clean.new_full((*clean.shape[:2], len(FAULTS)), -torch.inf)
+        logits: Tensor = self.critic(scene.ground, scene.features, self.metres(clean), clean)
+        return logits
 
     def normalise(self, knots_ego: Tensor) -> Tensor:
         """Metres (..., 8, 2) -> (..., 16)."""

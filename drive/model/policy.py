@@ -28,9 +28,10 @@ from drive.model.agents import boxes_of, road_users
 from drive.model.config import ModelConfig
 from drive.model.diffusion import Proposals, sample
 from drive.model.field.reward import NAMES
+from drive.model.heed import heed
 from drive.model.horizon import brake_poses, poses_from_knots
 from drive.model.improve import Improved, guidance, improve, seen_scene, wanted
-from drive.model.network import Inputs, PlannerNetwork, Scene
+from drive.model.network import NO_COMMAND, Inputs, PlannerNetwork, Scene
 
 Rows = TypeVar("Rows", Scene, Proposals)
 _LIGHT_NAMES = ("red light", "yellow light", "green light")
@@ -74,10 +75,8 @@ class PlannerPolicy:
             inputs = inputs_from(observations, self.network)
             seen = time.perf_counter()
             scene = self.network.encode(inputs)
-            command = self.network.emit(scene)
-            if told is not None:
-                given = torch.from_numpy(told)
-                command = torch.where((given >= 0).all(1, keepdim=True), given, command)
+            own = self.network.emit(scene)
+            command, outside = _commanded(own, told)
             confidence = _probability(scene.lateral, command[:, 0]) * _probability(
                 scene.longitudinal, command[:, 1]
             )
@@ -89,10 +88,16 @@ class PlannerPolicy:
             predicted = time.perf_counter()
             guide = guidance(self.network, field) if field else None
             proposals = sample(self.network, scene, command, inputs.speed_mps, noise, guide)
+            refused = torch.zeros_like(outside)
+            if bool(outside.any()) and self.network.criticises:
+                mine = sample(self.network, scene, own, inputs.speed_mps, noise, guide)
+                proposals, refused = heed(
+                    outside, proposals, mine, inputs.speed_mps, self.network.config.trust
+                )
             sampled = time.perf_counter()
             better = improve(self.network, scene, field, command, proposals, noise) if field else None
             if better:
-                proposals = proposals._replace(chosen_ego=better.knots_ego)
+                proposals, better = _taken(proposals, better, refused)
         spent = {"prepare": seen - start, "encode": encoded - seen, "diffuse": sampled - predicted}
         if better:
             spent["improve"] = time.perf_counter() - sampled + predicted - encoded
@@ -191,6 +196,20 @@ def _plan(
         latency_ms=latency_ms,
         road_users=NOBODY if users is None or not np.isfinite(users).all() else users,
     )
+
+
+def _commanded(own: Tensor, told: I64 | None) -> tuple[Tensor, Tensor]:
+    """The commands (B, 2) to plan under, and in which rows they are other than the planner's own."""
+    given = torch.full_like(own, NO_COMMAND) if told is None else torch.from_numpy(told)
+    outside = (given >= 0).all(1) & (given != own).any(1)
+    return torch.where(outside[:, None], given, own), outside
+
+
+def _taken(proposals: Proposals, better: Improved, refused: Tensor) -> tuple[Proposals, Improved]:
+    """Drive what was improved; a plan that refuses its command stays as it is."""
+    chosen = torch.where(refused[:, None, None], proposals.chosen_ego, better.knots_ego)
+    changed = better.changed & ~refused
+    return proposals._replace(chosen_ego=chosen), better._replace(changed=changed)
 
 
 def _judged(plan: Plan, better: Improved, index: int) -> Plan:

@@ -12,7 +12,15 @@ from drive.train.weights import LossWeights
 HELD_OUT_TOWNS = ("Town02", "Town10HD")
 Strengths = Annotated[AugmentConfig, Bounds(0, within={"speed_drop": Bounds(0, 1)})]
 Weights = Annotated[
-    LossWeights, Bounds(0, within={"score_scale_m": Bounds(0, above=True), "dream_share": Bounds(0, 1)})
+    LossWeights,
+    Bounds(
+        0,
+        within={
+            "score_scale_m": Bounds(0, above=True),
+            "dream_share": Bounds(0, 1),
+            "critic_share": Bounds(0, 1),
+        },
+    ),
 ]
 
 

@@ -239,6 +239,11 @@ def _tables() -> tuple[I64, I64]:
 
 def judged(knots_ego: F32, truth: Truth) -> Bool:
     """Is something wrong with trajectories (R, P, 8, 2), as far as the truth knows?  bool (R, P)."""
+    return np.asarray(faults(knots_ego, truth).any(-1))
+
+
+def faults(knots_ego: F32, truth: Truth) -> Bool:
+    """What is wrong with trajectories (R, P, 8, 2): bool (R, P, 4), as drive.model.critic.FAULTS."""
     knots = np.concatenate([np.zeros_like(knots_ego[..., :1, :]), knots_ego], 2).astype(np.float64)
     middle = (knots[..., 1:, :] + knots[..., :-1, :]) / 2
     path = np.stack([middle, knots[..., 1:, :]], 3).reshape(*knots_ego.shape[:2], 2 * KNOTS, 2)
@@ -249,7 +254,7 @@ def judged(knots_ego: F32, truth: Truth) -> Bool:
     met = truth.users[sample, np.arange(KNOTS)[:, None], cells[:, :, 1::2]].any((-1, -2))
     step = np.repeat(np.hypot(*np.moveaxis(np.diff(knots, axis=2), -1, 0)) / 2, 2, axis=-1)
     against = (truth.oncoming[sample[..., 0], cells_of(path)] * step).sum(-1) > _AGAINST_M
-    return np.asarray(off | met | against | (step.sum(-1) > truth.red_m[:, None]))
+    return np.stack([off, met, against, step.sum(-1) > truth.red_m[:, None]], -1)
 
 
 def body(pose_ego: F64) -> F64:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from drive.model.network import Inputs, PlannerNetwork, Scene, Seen
 from drive.train.config import LoopConfig
+from drive.train.critic import critic_loss
 from drive.train.dreaming import dream_loss
 from drive.train.fit import Learner
 from drive.train.losses import hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
@@ -34,6 +35,8 @@ class PlannerLearner(Learner):
         terms = imitation_loss(self.network, scene, done, batch, self.weights)
         if FEATURES in batch:
             terms = {name: value for name, value in terms.items() if name not in FROZEN}
+        if self.weights.critic:
+            terms |= critic_loss(self.network, scene, done, batch, self.weights, generator)
         return terms | self.dreams(scene, batch, generator)
 
     def dreams(self, scene: Scene, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:

@@ -139,7 +139,7 @@ def _ask_counts(sums: Sums, policy: PlannerPolicy, at: Situation, judged: Choice
         _count(sums, f"best_ade_m/{count}", _ade(knots[0].numpy(), label).min())
         chosen, names = [*chosen, picked[0].numpy()], [*names, f"reward/{count}"]
         if field is not None:
-            few = Proposals(knots, scores, made.obeys[:, some], picked)
+            few = Proposals(knots, scores, made.obeys[:, some], made.safety[:, some], picked)
             better = improve(network, scene, field, network.emit(scene), few, noise[:, some], REFLECT)
             chosen, names = [*chosen, better.knots_ego[0].numpy()], [*names, f"reflected/{count}"]
     poses = poses_from_knots(np.stack(chosen), at.scene.speed_mps)

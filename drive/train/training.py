@@ -1,6 +1,7 @@
 """Training of a planner from recorded drives."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from drive.data.batches import Batches
 from drive.data.bundle import Bundle, find_drives, load_bundle, split_rows
 from drive.data.samples import thin_standing
 from drive.files import sha256_json
-from drive.model.anchors import fit_statistics
+from drive.model.anchors import InputStatistics, fit_statistics
 from drive.model.folder import load_model, save_model
-from drive.model.horizon import knots_from_poses
+from drive.model.horizon import KNOTS, knots_from_poses
 from drive.model.network import PlannerNetwork
 from drive.train.config import TrainConfig
 from drive.train.evaluate import evaluate_samples
@@ -100,6 +101,8 @@ def _start(config: TrainConfig, bundle: Bundle, rows: I64) -> tuple[PlannerNetwo
             raise UserError(
                 f"{config.init_from}: was trained on {network.config.camera}; set model.camera to it"
             )
+        if config.model.critic_width and not network.config.critic_width:
+            network = _with_critic(network, config.model.critic_width, config.loop.seed)
         return network.train(), meta.model_id
     knots = knots_from_poses(bundle.samples.label_ego[rows])
     moving = int((knots[:, -1, 0] > 1.0).sum())
@@ -111,6 +114,17 @@ def _start(config: TrainConfig, bundle: Bundle, rows: I64) -> tuple[PlannerNetwo
     return PlannerNetwork(
         config.model, fit_statistics(knots, config.model.kmeans_anchors, config.loop.seed)
     ), None
+
+
+def _with_critic(network: PlannerNetwork, width: int, seed: int) -> PlannerNetwork:
+    """The same planner with a fresh critic."""
+    torch.manual_seed(seed)
+    size = (KNOTS, 2)
+    mean, std = (part.reshape(size).numpy() for part in (network.mean, network.std))
+    statistics = InputStatistics(mean, std, network.anchors.numpy())
+    larger = PlannerNetwork(replace(network.config, critic_width=width), statistics)
+    larger.load_state_dict({**larger.state_dict(), **network.state_dict()})
+    return larger
 
 
 def _fingerprint(config: TrainConfig, bundle: Bundle, parent: str | None, eyes: str | None) -> str:

@@ -18,10 +18,12 @@ class LossWeights:
         near_lead: Factor on the gap to leads nearer than 45 m: they are rare, the median answer is "none".
         ground: Cross entropy of what is on the ground: road, oncoming lanes, road users now and later.
         agents: Detection of road users, with their size, heading and future (drive.train.agents).
+        critic: Cross entropy of the critic's faults against the true scene (drive.train.critic).
         dream: The same of a trajectory for another feasible command, with a kinematic roll-out as label
             (drive.train.dreaming); 0 = nobody dreams.
         dream_unsafe: Under a command that nothing safe carries out: scores and the expert's own anchor.
         dream_share: Share of each batch that dreams.
+        critic_share: Share of each batch that the critic looks at.
     """
 
     intent: float = 1.0
@@ -34,6 +36,8 @@ class LossWeights:
     near_lead: float = 1.0
     ground: float = 1.0
     agents: float = 0.3
+    critic: float = 1.0
     dream: float = 0.0
     dream_unsafe: float = 0.0
     dream_share: float = 1 / 6
+    critic_share: float = 0.5

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from drive.contracts import STEPS
-from drive.model.field.rollout import Rollout
+from drive.model.field import motion
 from drive.model.horizon import KNOT_S, KNOTS, STRIDE
 
 BRAKES_MPS2 = (0.7, 1.5, 2.5, 4.0, 6.0)
@@ -60,23 +60,32 @@ class OwnPath:
 
     def changed(self, change: Change) -> Tensor:
         """Knots (B, C, 8, 2) after each change."""
-        along = (self.along_m + change.along_m).clamp(min=0.0)
+        return self._place((self.along_m + change.along_m).clamp(min=0.0), change.aside_m)
+
+    def at(self, along_m: Tensor) -> Tensor:
+        """Places (B, 8, 2) at distances (B, 8) along the path."""
+        return self._place(along_m[:, None], torch.zeros_like(along_m[:, None]))[:, 0]
+
+    def _place(self, along: Tensor, aside: Tensor) -> Tensor:
+        """Places (B, C, 8, 2) at distances (B, C, 8) along and to the left of the path."""
         flat = along.flatten(1)
         first = torch.searchsorted(self.length_m[:, 1:].contiguous(), flat, right=True).clamp(max=STEPS - 1)
-        gone = torch.complex(flat - self.length_m.gather(1, first), change.aside_m.flatten(1))
+        gone = torch.complex(flat - self.length_m.gather(1, first), aside.flatten(1))
         place = self.xy.gather(1, first) + gone * self.direction.gather(1, first)
         return torch.view_as_real(place.unflatten(1, along.shape[1:]))
 
 
-def own_path(rollout: Rollout) -> OwnPath:
-    """Path of the first trajectory of each row; where it stands still the direction is the last heading."""
-    xy = pad(rollout.fine_xy[:, 0], (1, 0))
+def own_path(knots: Tensor, speed_mps: Tensor) -> OwnPath:
+    """Paths of finite trajectories (B, 8, 2); where one stands still the direction is the last heading."""
+    points = motion.points(knots[:, None], speed_mps)
+    xy = pad(torch.view_as_complex(points)[:, 0], (1, 0))
     step = xy[:, 1:] - xy[:, :-1]
+    heading, _ = motion.headings(step[:, None])
     length = step.abs()
     moves = length > _STANDING_M
-    direction = torch.where(moves, step / length.clamp(min=_STANDING_M), rollout.fine_heading[:, 0])
+    direction = torch.where(moves, step / length.clamp(min=_STANDING_M), heading[:, 0])
     travelled = pad((length * moves).cumsum(-1), (1, 0))
-    return OwnPath(xy, direction, travelled, rollout.scene.scene.speed_mps[:, None])
+    return OwnPath(xy, direction, travelled, speed_mps[:, None])
 
 
 def brakings(path: OwnPath) -> Change:

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from drive.model.field.moves import Change, OwnPath, both, brakings, own_path, paces, side_ramp, sides
 from drive.model.field.reward import GATE_COUNT, RewardField, Scored
-from drive.model.field.rollout import Rollout
 from drive.model.field.scene import Prepared
 
 HELD = 0.5
@@ -103,7 +102,7 @@ def usable(knots: Tensor) -> Tensor:
 
 def path_of(knots: Tensor, scene: Prepared) -> OwnPath:
     """Paths of trajectories (B, 8, 2); one that is not finite stands still."""
-    return own_path(Rollout(torch.where(usable(knots)[:, None, None], knots, 0.0)[:, None], scene))
+    return own_path(torch.where(usable(knots)[:, None, None], knots, 0.0), scene.scene.speed_mps)
 
 
 def keep(

@@ -41,7 +41,7 @@ def curated(refs: Sequence[DriveRef], config: CurateConfig = SETTINGS, **changes
         [(ref.read(), "") for ref in refs], MineConfig(rules={"disagreement": {}, "collision": {}}), HELD_OUT
     )
     settings = {"held_out_towns": HELD_OUT, "needs_images": True, "parent_id": None, "seed": 7} | changes
-    return curate(found.cases, refs, [], found.faults, config, **settings)
+    return curate(found.cases, refs, [], [], found.faults, config, **settings)
 
 
 def test_shares_and_split(store: list[DriveRef]) -> None:

@@ -12,6 +12,7 @@ from drive.model import load_policy
 from drive.model.folder import load_model, save_model
 from drive.model.policy import PlannerPolicy
 from drive.train.adapters import attach, merge
+from drive.train.critic import critic_loss
 from drive.train.learner import encode
 from drive.train.losses import imitation_loss, knots_of, noise_and_denoise
 from drive.train.weights import LossWeights
@@ -53,10 +54,10 @@ def test_a_baseline_plans_with_its_proposals_and_says_only_what_it_has(name: str
 def test_every_part_that_is_there_learns(name: str) -> None:
     network, batch = tiny_network(**BASELINES[name][0]), batch_of()
     scene = encode(network, random_inputs(4), "fp32")
-    done = noise_and_denoise(
-        network, scene, batch["command"], knots_of(batch), torch.Generator().manual_seed(0)
-    )
+    draw = torch.Generator().manual_seed(0)
+    done = noise_and_denoise(network, scene, batch["command"], knots_of(batch), draw)
     terms = imitation_loss(network, scene, done, batch, LossWeights())
+    terms |= critic_loss(network, scene, done, batch, LossWeights(), draw)
     sum(terms.values()).backward()
     assert [n for n, p in network.named_parameters() if p.grad is None] == []
     assert ("command" in terms) == network.config.use_command

@@ -132,7 +132,7 @@ def test_where_a_gate_stays_broken_another_proposal_is_driven() -> None:
     both = Scored(
         torch.cat([first.terms, better.terms], 1), torch.cat([first.total, better.total], 1), first.best_m
     )
-    made = Proposals(other, torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.bool), chosen)
+    made = Proposals(other, torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.bool), torch.zeros(2, 1), chosen)
     start = Refined(chosen, first, torch.zeros(2, dtype=torch.bool))
     best = instead(start, first, made, both, DEFAULT)
     assert best.accepted.tolist() == [True, False]

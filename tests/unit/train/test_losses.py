@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from drive.data.ground import CHANNELS, COLUMNS, ROWS
+from drive.train.critic import critic_loss
 from drive.train.learner import FROZEN, encode
 from drive.train.losses import (
     distances_m,
@@ -30,6 +31,7 @@ def batch_of(count: int = 4) -> dict[str, torch.Tensor]:
         "light": torch.full((count,), 3),
         "stop_m": torch.full((count,), 60.0),
         "lead_m": torch.full((count,), 60.0),
+        "speed_limit_mps": torch.full((count,), 14.0),
         "weight": torch.ones(count),
         "ground": torch.zeros((count, CHANNELS, ROWS, COLUMNS), dtype=torch.uint8),
         "ground_known": torch.ones((count, CHANNELS), dtype=torch.bool),
@@ -85,10 +87,11 @@ def test_every_head_gets_a_gradient() -> None:
     network = tiny_network()
     batch = batch_of()
     scene = encode(network, random_inputs(4), "fp32")
-    done = noise_and_denoise(
-        network, scene, batch["command"], knots_of(batch), torch.Generator().manual_seed(0)
-    )
-    sum(imitation_loss(network, scene, done, batch, WEIGHTS).values()).backward()
+    draw = torch.Generator().manual_seed(0)
+    done = noise_and_denoise(network, scene, batch["command"], knots_of(batch), draw)
+    terms = imitation_loss(network, scene, done, batch, WEIGHTS)
+    terms |= critic_loss(network, scene, done, batch, WEIGHTS, draw)
+    sum(terms.values()).backward()
     without = [name for name, p in network.named_parameters() if p.grad is None]
     assert without == []
 
