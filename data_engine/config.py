@@ -209,6 +209,13 @@ class NightlyConfig:
     report: ReportConfig = ReportConfig()
     retention: RetentionConfig = RetentionConfig()
 
+    def __post_init__(self) -> None:
+        if self.drive.demonstrations and not self.curate.demonstration_share:
+            raise UserError(
+                "drive.demonstrations: they would weigh nothing in training; set curate.demonstration_share "
+                "above 0 as well"
+            )
+
 
 def _nearest(name: str, known: object) -> str:
     names = [str(k) for k in known]  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_engine.config import CurateConfig, MineConfig
+from data_engine.config import CurateConfig, DriveConfig, MineConfig, NightlyConfig
 from data_engine.curate import Curated, Window, curate, held_out_routes
 from data_engine.mine import mine
 from data_engine.store import DriveRef, collect
@@ -36,12 +36,17 @@ def store(tmp_path: Path) -> list[DriveRef]:
     return collect([tmp_path])
 
 
-def curated(refs: Sequence[DriveRef], config: CurateConfig = SETTINGS, **changes: Any) -> Curated:
+def curated(
+    refs: Sequence[DriveRef],
+    config: CurateConfig = SETTINGS,
+    shown: Sequence[DriveRef] = (),
+    **changes: Any,
+) -> Curated:
     found = mine(
         [(ref.read(), "") for ref in refs], MineConfig(rules={"disagreement": {}, "collision": {}}), HELD_OUT
     )
     settings = {"held_out_towns": HELD_OUT, "needs_images": True, "parent_id": None, "seed": 7} | changes
-    return curate(found.cases, refs, [], [], found.faults, config, **settings)
+    return curate(found.cases, refs, [], shown, found.faults, config, **settings)
 
 
 def test_shares_and_split(store: list[DriveRef]) -> None:
@@ -52,6 +57,23 @@ def test_shares_and_split(store: list[DriveRef]) -> None:
     assert total == pytest.approx({"bad_case": 0.5, "neighbour": 0.2, "replay": 0.3})
     assert len({(e.log_id, e.plan_index) for e in made.manifest.entries}) == len(made.manifest.entries)
     assert not made.nothing
+
+
+def test_demonstrations_are_trained_on_whole_but_not_of_routes_that_are_kept_apart(
+    store: list[DriveRef], tmp_path: Path
+) -> None:
+    alone = curated(store)
+    for name in "abcdef":
+        log = bad_drive(name, offset_m=0.0)
+        write_drive(tmp_path / "shown", replace(log, meta=replace(log.meta, log_id=f"{name}__expert")))
+    config = replace(SETTINGS, bad_share=0.3, demonstration_share=0.2)
+    made = curated(store, config, collect([tmp_path / "shown"]))
+    mine_ = [e for e in made.manifest.entries if e.reason == "demonstration"]
+    held = {route.split("/")[1] for route in made.held_out_routes}
+    assert made.held_out_routes == alone.held_out_routes
+    assert {e.log_id for e in mine_} == {f"{name}__expert" for name in set("abcdef") - held}
+    assert sum(e.weight for e in mine_) == pytest.approx(0.2)
+    assert len({(e.log_id, e.plan_index) for e in made.manifest.entries}) == len(made.manifest.entries)
 
 
 def test_sibling_routes_are_never_trained_on(store: list[DriveRef]) -> None:
@@ -122,6 +144,11 @@ def test_at_least_one_route_is_kept_for_training_and_one_for_measuring() -> None
     assert len(held_out_routes(windows[:2], 0.9)) == 1
     assert len(held_out_routes(windows, 0.3)) == 3
     assert held_out_routes(windows[::-1], 0.3) == held_out_routes(windows, 0.3)
+
+
+def test_demonstrations_that_would_weigh_nothing_are_refused() -> None:
+    with pytest.raises(UserError, match=r"drive\.demonstrations: .*curate\.demonstration_share"):
+        NightlyConfig(drive=DriveConfig(demonstrations=2))
 
 
 def test_shares_must_add_up() -> None:
