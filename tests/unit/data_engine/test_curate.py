@@ -45,7 +45,12 @@ def curated(
     found = mine(
         [(ref.read(), "") for ref in refs], MineConfig(rules={"disagreement": {}, "collision": {}}), HELD_OUT
     )
-    settings = {"held_out_towns": HELD_OUT, "needs_images": True, "parent_id": None, "seed": 7} | changes
+    settings: dict[str, Any] = {
+        "held_out_towns": HELD_OUT,
+        "needs_images": True,
+        "parent_id": None,
+        "seed": 7,
+    } | changes
     return curate(found.cases, refs, [], shown, found.faults, config, **settings)
 
 
