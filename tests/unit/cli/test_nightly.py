@@ -58,7 +58,7 @@ def refused(
         ("mine.rules.near_miss.ttc=1", "mine.rules.near_miss.ttc: unknown parameter; did you mean 'ttc_s'?"),
         ("mine.shadow=3", "mine.shadow: expected bool"),
         ("curate.bad_share=-0.5", "curate.bad_share: must be at least 0"),
-        ("curate.bad_share=0.9", "curate: bad_share + neighbour_share + replay_share must be 1"),
+        ("curate.bad_share=0.9", "bad_share + demonstration_share + neighbour_share + replay_share must be"),
         ("curate.per_kind=0", "curate.per_kind: must be at least 1"),
         ("curate.min_cases=-1", "curate.min_cases: must be at least 0"),
         ("curate.before_s=.inf", "curate.before_s: must be a finite number"),

@@ -33,9 +33,14 @@ def seen(t_us: int, speed: float = 6.0) -> Observation:
     return replace(builders.observation(speed, image_size=64), t_us=t_us)
 
 
+def planner() -> PlannerPolicy:
+    """Without a critic: an untrained one refuses commands at random (tests/unit/model/test_heed.py)."""
+    return PlannerPolicy(tiny_network(critic_width=0), "tiny")
+
+
 def policy(speaker: Speaker, **pace: float) -> VlaPolicy:
     taught = Speaker(speaker.network, speaker.tokenizer, replace(speaker.config, pace=PaceConfig(**pace)))
-    return VlaPolicy(PlannerPolicy(tiny_network(), "tiny"), taught, "vla-tiny")
+    return VlaPolicy(planner(), taught, "vla-tiny")
 
 
 def test_the_plan_carries_the_command_of_the_vla_with_its_age(speaker: Speaker) -> None:
@@ -63,7 +68,7 @@ def test_a_command_comes_after_its_delay(speaker: Speaker) -> None:
 
 def test_too_old_a_command_is_not_used_and_counted(speaker: Speaker) -> None:
     driver = policy(speaker, period_s=5.0, max_age_s=0.5)
-    own = PlannerPolicy(tiny_network(), "tiny")
+    own = planner()
     plans = [driver.plan([seen(i * STEP_US)], 0)[0] for i in range(5)]
     assert [OWN_COMMAND in plan.flags for plan in plans] == [False, False, False, True, True]
     assert (driver.usage.told, driver.usage.too_old) == (3, 2)
@@ -73,7 +78,7 @@ def test_too_old_a_command_is_not_used_and_counted(speaker: Speaker) -> None:
 
 
 def test_malformed_replies_are_counted_and_never_used() -> None:
-    driver = VlaPolicy(PlannerPolicy(tiny_network(), "tiny"), tiny_speaker(seed=2), "vla-tiny")
+    driver = VlaPolicy(planner(), tiny_speaker(seed=2), "vla-tiny")
     plan = driver.plan([seen(0)], 0)[0]
     assert OWN_COMMAND in plan.flags
     assert driver.usage.absent == 1
@@ -84,12 +89,12 @@ def test_the_command_conditions_the_generator(speaker: Speaker) -> None:
     """The same plan as the planner's under the same command."""
     told = policy(speaker).plan([seen(0)], 4)[0]
     assert told.command is not None
-    planner = PlannerPolicy(tiny_network(), "tiny")
+    alone = planner()
     asked = np.array([[told.command.lateral, told.command.longitudinal]], np.int64)
-    want = planner.plan([seen(0)], 4, asked)[0]
+    want = alone.plan([seen(0)], 4, asked)[0]
     np.testing.assert_array_equal(told.proposals_ego, want.proposals_ego)
     asked[0, 1] = Longitudinal.ACCELERATE
-    other = planner.plan([seen(0)], 4, asked)[0]
+    other = alone.plan([seen(0)], 4, asked)[0]
     assert not np.array_equal(other.proposals_ego, want.proposals_ego)
 
 
