@@ -23,6 +23,8 @@ class DriveConfig:
         carla: "host:port" of a CARLA server, None = the light simulator.
         demonstrations: So many of the routes that the champion failed, worst first, are driven again by the
             expert, which shows what the champion's own drives never come to: the way out.
+        variations: The expert also drives so many further routes like each of these: other places of the
+            same town, same length, traffic and scenario. Routes that the expert fails are not kept.
     """
 
     suite: str = "tonight"
@@ -30,6 +32,7 @@ class DriveConfig:
     workers: Annotated[int, Bounds(1, 256)] = 1
     carla: str | None = None
     demonstrations: Count = 0
+    variations: Annotated[int, Bounds(0, 100)] = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ class GateConfig:
         new_safety_failures: Routes on which only the candidate hits something, runs a red light or leaves
             the road.
         max_score_drop: Driving-score points (0-100) that the mean may fall.
+        general_margin: Driving-score points by which the 95 % interval of the change on plain routes (nothing
+            staged) may reach below 0; None = not asked, as few routes make the interval wide.
         max_ade_increase: Relative increase of the open-loop error that is tolerated on held-out drives.
         max_agreement_drop: Drop of the command agreement (share of steps) that is tolerated.
         min_case_gain: Relative reduction of the mined cases' error (held-out siblings) that promotion needs.
@@ -152,6 +157,7 @@ class GateConfig:
 
     new_safety_failures: Count = 0
     max_score_drop: Annotated[float, Bounds(0, 100)] = 3.0
+    general_margin: Annotated[float, Bounds(0, 100)] | None = None
     max_ade_increase: NotNegative = 0.03
     max_agreement_drop: Share = 0.05
     min_case_gain: Share = 0.0

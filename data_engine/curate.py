@@ -1,6 +1,7 @@
 """Turn bad cases into a training set: cases, near neighbours and stratified replay, split by route."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from data_engine.descriptor import cosine, count, describe, scenario
 from data_engine.hygiene import record, spoilt_steps
 from data_engine.rules import VIOLATION_EVENTS
 from data_engine.store import DriveRef, route_name
-from drive.contracts import F32, GATES, BadCase, DriveLog, Manifest, ManifestEntry
+from drive.contracts import F32, F64, GATES, I64, BadCase, DriveLog, Manifest, ManifestEntry
 from drive.files import sha256_json
 from drive.logs import find_faults
 from drive.score.scene import freeze_log
@@ -23,6 +24,7 @@ Reason = str
 POISON = ("already in violation at t = 0", "label missing or fails the safety gates")
 Step = tuple[str, int]
 ALREADY_US = 1_000_000
+MOVED_M, STOOD_US = 0.3, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -253,11 +255,25 @@ def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window 
         return None, "no planning step in the window"
     if _already_violating(log, int(t_us[inside[0]])):
         return None, "already in violation at t = 0"
+    inside = inside[_thinned(log.ego.pose_world[log.plans.step[inside], :2], t_us[inside])]
     good = tuple(int(i) for i in inside if label_passes(log, int(i)))
     if len(good) * 2 < len(inside):
         return None, "label missing or fails the safety gates"
     name = scenario(log)[int(inside[0])]
     return Window(case.case_id, case.kind, case.log_id, route_name(log.meta), good, name), ""
+
+
+def _thinned(xy_m: F64, t_us: I64) -> list[int]:
+    """Indices of moments that differ: the ego has moved, or some time has passed while it stood.
+
+    A vehicle that is stuck for a minute would otherwise fill the training set with one picture.
+    """
+    kept = [0]
+    for i in range(1, len(t_us)):
+        moved = math.dist(xy_m[i], xy_m[kept[-1]])
+        if moved > MOVED_M or t_us[i] - t_us[kept[-1]] >= STOOD_US:
+            kept.append(i)
+    return kept
 
 
 def _already_violating(log: DriveLog, t_us: int) -> bool:

@@ -5,7 +5,7 @@ drives (a kind of route that is new tonight) and, on two of them, how its record
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from data_engine.config import NightlyConfig
-from data_engine.evidence import ModelEvidence, evidence_from_json
+from data_engine.evidence import ModelEvidence, evidence_from_json, paired_cases
 from data_engine.forgetting import (
     backward_transfer,
     matrix_of,
@@ -22,15 +22,15 @@ from data_engine.forgetting import (
     succeeded,
     success_by_kind,
 )
-from data_engine.kinds import KINDS, PREFIX
+from data_engine.kinds import GENERAL, KINDS, PREFIX
 from data_engine.night import Night, find_night
 from data_engine.registry import CANDIDATE, CHAMPION
 from drive.config import AtLeastOne
 from drive.contracts import DriveLog, UserError
 from drive.files import read_json, write_json
+from drive.score.bootstrap import paired_bootstrap
 
 Spoil = Literal["", "labels", "nan"]
-GENERAL = ("no traffic", "traffic")
 MARK = "spoiled.json"
 
 
@@ -192,6 +192,7 @@ def write_results(config: DemoConfig, workspace: Path, nights: Sequence[Night]) 
             **_fixes(before, after, kind_name(about.kinds[-1])),
             "general_before": _share(before, GENERAL),
             "general_after": _share(champion, GENERAL),
+            "general_change": _general_change(before, after if promoted else before),
             "union": _share(champion, None),
             "minutes": round(sum(summary["seconds"].values()) / 60, 1),
         })  # fmt: skip
@@ -237,6 +238,19 @@ def _share(evidence: ModelEvidence | None, kinds: Sequence[str] | None) -> float
     return sum(cases) / len(cases) if cases else None
 
 
+def _general_change(before: ModelEvidence | None, after: ModelEvidence | None) -> dict[str, float] | None:
+    """Change of the driving score [points] on plain routes over the night, with its 95 % interval."""
+    if before is None or after is None:
+        return None
+    pairs = [
+        pair
+        for pair in paired_cases(before.closed_loop, after.closed_loop)
+        if before.kinds.get(pair[0].case_id) in GENERAL
+    ]
+    old, new = ([c.score if c.status == "ok" else 0.0 for c in (p[k] for p in pairs)] for k in (0, 1))
+    return asdict(paired_bootstrap(new, old, seed=0)) if pairs else None
+
+
 def _fixes(before: ModelEvidence | None, after: ModelEvidence | None, kind: str) -> dict[str, Any]:
     """Held-out siblings of tonight's new kind: how many failed, and how many of these are fixed."""
     if before is None or after is None:
@@ -253,8 +267,9 @@ def _fixes(before: ModelEvidence | None, after: ModelEvidence | None, kind: str)
 def table(results: Mapping[str, Any]) -> str:
     """The rows as a Markdown table for docs/RESULTS.md."""
     lines = [
-        "| night | new kind | decision | fixed of failed siblings | general set | all kinds | minutes |",
-        "|---|---|---|---|---|---|---|",
+        "| night | new kind | decision | fixed of failed siblings | general set | its change (95 %) "
+        "| all kinds | minutes |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in results["nights"]:
         spoil = f" ({row['spoil']} spoiled)" if row["spoil"] else ""
@@ -262,7 +277,8 @@ def table(results: Mapping[str, Any]) -> str:
         general = f"{_percent(row['general_before'])} -> {_percent(row['general_after'])}"
         lines.append(
             f"| {row['night']} | {row['kinds'][-1]}{spoil} | {row['decision']}{why} "
-            f"| {row['fixed']} of {row['failed']} | {general} | {_percent(row['union'])} | {row['minutes']} |"
+            f"| {row['fixed']} of {row['failed']} | {general} | {_points(row['general_change'])} "
+            f"| {_percent(row['union'])} | {row['minutes']} |"
         )
     whole = results["whole"]
     measures = f"NBT {whole['nbt']:.3f} (normalised {whole['normalised_nbt']:.3f}), BWT {whole['bwt']:+.3f}"
@@ -273,3 +289,7 @@ def table(results: Mapping[str, Any]) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _points(change: Mapping[str, float] | None) -> str:
+    return "-" if change is None else f"{change['mean']:+.1f} [{change['low']:+.1f}, {change['high']:+.1f}]"

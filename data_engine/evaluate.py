@@ -1,5 +1,6 @@
 """Champion and candidate on the same held-out routes and seeds, and the same recorded steps."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,11 @@ from data_engine.config import DriveConfig
 from data_engine.curate import Window, label_passes
 from data_engine.evidence import ModelEvidence, result_from_json
 from data_engine.forgetting import succeeded
-from data_engine.kinds import kind_of
+from data_engine.kinds import kind_of, variation
 from data_engine.openloop import Unit, score_units
 from data_engine.registry import CANDIDATE, CHAMPION, model_id_of
 from data_engine.reuse import offer_drives, withdraw
-from data_engine.store import DriveRef, collect
+from data_engine.store import DriveRef, collect, link
 from data_engine.suites import gate_suite, tonight_suite
 from drive.contracts import EvalResult, UserError
 from drive.files import read_json, read_object, write_json
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from sim.suites import Suite
 
 STAGE_OF = {CHAMPION: "champion", CANDIDATE: "finetune"}
-LOGS = "logs"
+LOGS, TRIED = "logs", "tried"
 PERTURB = 0.07  # demonstrations come off the path now and then, as the drives of the base model do
 
 
@@ -146,10 +147,12 @@ def drive_suite(config: DriveConfig, suite: "Suite", folder: Path, out: Path) ->
 
 
 def demonstrate(config: DriveConfig, suite: "Suite", result: EvalResult, out: Path) -> list[str]:
-    """Let the expert drive the routes that were failed, worst first, and record it; kept on a rerun.
+    """Let the expert drive the routes that were failed, worst first, and routes like them; kept on a rerun.
+
+    Drives that the expert fails itself stay in `out`/tried; the others are shown in `out`/logs.
 
     Returns:
-        Names of the routes.
+        Names of the routes that were driven without fault.
     """
     from sim.runner import run_suite
 
@@ -158,10 +161,18 @@ def demonstrate(config: DriveConfig, suite: "Suite", result: EvalResult, out: Pa
     names = {case.case_id for case in worst}
     if not names:
         return []
-    routes = tuple(route for route in suite.routes if route.route_id in names)
-    shown = replace(suite, name=f"{suite.name} shown", routes=routes)
-    run_suite(shown, "expert", out, carla=config.carla, workers=config.workers, perturb=PERTURB)
-    return [route.route_id for route in routes]
+    again = [route for route in suite.routes if route.route_id in names]
+    more = [variation(route, n + 1) for route in again for n in range(config.variations)]
+    shown = replace(
+        suite, name=f"{suite.name} shown", routes=(*again, *(route for route in more if route is not None))
+    )
+    tried = run_suite(
+        shown, "expert", out / TRIED, carla=config.carla, workers=config.workers, perturb=PERTURB
+    )
+    good = sorted(case.case_id for case in tried.cases if succeeded(case))
+    shutil.rmtree(out / LOGS, ignore_errors=True)
+    link([ref for ref in collect([out / TRIED / LOGS]) if ref.meta.route in good], out / LOGS)
+    return good
 
 
 def _drive_or_reuse(night: "Night", suite: "Suite", folder: Path, out: Path) -> EvalResult:

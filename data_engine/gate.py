@@ -19,6 +19,7 @@ from data_engine.forgetting import (
     succeeded,
     success_by_kind,
 )
+from data_engine.kinds import GENERAL
 from drive.contracts import EvalResult
 from drive.score.bootstrap import Interval, paired_bootstrap, wilson
 
@@ -31,6 +32,7 @@ REASONS = {
     "lower_coverage": "the candidate has results for fewer cases than the champion",
     "new_safety_failure": "the candidate alone hit something, ran a red light or left its lanes",
     "score_regression": "the driving score fell beyond noise, or by more than is tolerated",
+    "general_regression": "on plain routes the driving score may have fallen by more than is tolerated",
     "open_loop_regression": "the open-loop error on held-out drives grew by more than is tolerated",
     "agreement_regression": "commands and trajectories agree less often",
     "no_sibling_cases": "no mined case on a route that was kept apart, so a fix cannot be measured",
@@ -97,6 +99,7 @@ def decide(
         judge.reasons["identical_weights"] = f"both are {champion.model_id}"
     judge.coverage(champion.closed_loop, candidate.closed_loop)
     judge.driving_score(champion.closed_loop, candidate.closed_loop)
+    judge.general(champion, candidate)
     judge.safety(champion.closed_loop, candidate.closed_loop)
     judge.siblings(champion.siblings, candidate.siblings)
     judge.fixes(champion.fixes, candidate.fixes)
@@ -153,6 +156,24 @@ class _Judge:
         if row.change is not None:
             lost = row.change.high < -MIN_CHANGE or row.change.mean < -self.config.max_score_drop
             row = self._judged(row, lost, "score_regression", _text(row.change, 2, "points"))
+        self.rows.append(row)
+
+    def general(self, champion: ModelEvidence, candidate: ModelEvidence) -> None:
+        """Driving score on plain routes, where nothing is staged: not worse by more than a margin."""
+        pairs = [
+            (x.score if x.status == "ok" else 0.0, y.score if y.status == "ok" else 0.0)
+            for x, y in paired_cases(champion.closed_loop, candidate.closed_loop)
+            if champion.kinds.get(x.case_id) in GENERAL
+        ]
+        margin = self.config.general_margin
+        if not pairs and margin is None:
+            return
+        before, after = [x for x, _ in pairs], [y for _, y in pairs]
+        bound = "shown only" if margin is None else f"interval not below -{margin:g}"
+        row = self._row("driving score (plain routes)", "points", before, after, "higher", bound)
+        if row.change is not None and margin is not None:
+            lost = row.change.low < -margin
+            row = self._judged(row, lost, "general_regression", _text(row.change, 2, "points"))
         self.rows.append(row)
 
     def safety(self, a: EvalResult, b: EvalResult) -> None:

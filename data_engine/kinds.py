@@ -5,7 +5,7 @@ is put on them. A place where a scenario does not fit is driven without it, as o
 """
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PREFIX = "kinds:"
 PLAIN = {"empty": (0, 0), "traffic": (10, 5)}  # vehicles, walkers
+GENERAL = ("no traffic", "traffic")  # what plain routes are counted under
 STREET_KINDS = (
     "HardBreakRoute", "ParkedObstacle", "DynamicObjectCrossing", "ParkingCrossingPedestrian", "StaticCutIn",
     "ParkingCutIn", "ControlLoss", "Accident", "ConstructionObstacle", "HazardAtSideLane",
@@ -116,6 +117,30 @@ def _map(town: str) -> "carla.Map":
     if town not in available_towns():
         raise UserError(f"groups: unknown town {town!r}; known: {', '.join(available_towns())}")
     return town_map(town, read_town(town))
+
+
+def variation(route: "RouteSpec", number: int) -> "RouteSpec | None":
+    """Another route like this one: same town, length, traffic and scenario, at another place.
+
+    Args:
+        route: Of any suite.
+        number: Which of its variations, from 1.
+
+    Returns:
+        None for a route of a file with no, several or other scenarios than suites stage.
+
+    Raises:
+        UserError: The town has no further route that long.
+    """
+    seed = zlib.crc32(f"{route.route_id}/{route.seed}/{number}".encode()) & 0x7FFFFFFF
+    name = f"{route.route_id}_like{number}"
+    scenarios = getattr(route, "scenarios", None)
+    if scenarios is None:
+        return replace(route, route_id=name, seed=seed)
+    if len(scenarios) != 1 or scenarios[0].type not in STREET_KINDS:
+        return None
+    group = KindGroup(scenarios[0].type, route.town, 1, 0, min(2000.0, max(80.0, route.length_m)))
+    return kind_route(group, seed, name)
 
 
 def kind_of(route: "RouteSpec") -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 from data_engine.night import NIGHTS, SUMMARY, in_order
 from drive.files import write_json
 
-BULK = ("drive/logs", "drive/shown/logs", "ingest", "finetune/train", "evaluate/champion/logs",
-        "evaluate/candidate/logs", "evaluate/siblings", "champion/model", "mine/columns")  # fmt: skip
+BULK = ("drive/logs", "drive/shown/logs", "drive/shown/tried", "ingest", "finetune/train",
+        "evaluate/champion/logs", "evaluate/candidate/logs", "evaluate/siblings", "champion/model",
+        "mine/columns")  # fmt: skip
 NOTE = "pruned.json"
 
 

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from data_engine import evaluate
 from data_engine.config import DriveConfig
 from data_engine.evaluate import demonstrate
 from data_engine.store import collect
@@ -28,3 +31,16 @@ def test_the_worst_failed_route_is_shown_once(tmp_path: Path) -> None:
     assert ref.meta.route == "worse"
     assert ref.meta.driver == "expert"
     assert len(ref.read(images=True).plans.images)
+
+
+def test_routes_like_it_are_shown_too_and_failed_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = EvalResult("night", "", "planner", 1, (case("bad", 60.0),), {})
+    config = DriveConfig(demonstrations=1, variations=1)
+    assert demonstrate(config, SUITE, result, tmp_path) == ["bad", "bad_like1"]
+    assert {ref.meta.route for ref in collect([tmp_path / "logs"])} == {"bad", "bad_like1"}
+    monkeypatch.setattr(evaluate, "succeeded", lambda drive: drive.case_id == "bad_like1")
+    assert demonstrate(config, SUITE, result, tmp_path) == ["bad_like1"]
+    assert {ref.meta.route for ref in collect([tmp_path / "logs"])} == {"bad_like1"}
+    assert {ref.meta.route for ref in collect([tmp_path / "tried" / "logs"])} == {"bad", "bad_like1"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from data_engine.config import CurateConfig, DriveConfig, MineConfig, NightlyConfig
-from data_engine.curate import Curated, Window, curate, held_out_routes
+from data_engine.curate import Curated, Window, _thinned, curate, held_out_routes
 from data_engine.mine import mine
 from data_engine.store import DriveRef, collect
 from drive.contracts import DriveLog, Event, UserError
@@ -159,3 +159,14 @@ def test_demonstrations_that_would_weigh_nothing_are_refused() -> None:
 def test_shares_must_add_up() -> None:
     with pytest.raises(UserError, match="must be 1"):
         CurateConfig(bad_share=0.9)
+
+
+def test_a_long_stand_is_a_few_moments() -> None:
+    steps = np.arange(50)
+    t_us = steps * 200_000
+    still, moving = np.zeros((50, 2)), np.stack([steps * 1.0, np.zeros(50)], 1)
+    assert _thinned(still, t_us) == [0, 10, 20, 30, 40]
+    assert _thinned(moving, t_us) == steps.tolist()
+    assert _thinned(np.concatenate([moving[:5], np.repeat(moving[4:5], 45, 0)]), t_us) == [
+        0, 1, 2, 3, 4, 14, 24, 34, 44
+    ]  # fmt: skip

@@ -100,9 +100,11 @@ def test_rows_and_measures_of_three_nights(tmp_path: Path) -> None:
     assert [(row["failed"], row["fixed"]) for row in rows] == [(0, 0), (1, 1), (0, 0)]
     assert [row["union"] for row in rows] == [0.5, 1.0, 1.0]  # a refused candidate changes nothing
     assert (found["whole"]["union_first"], found["whole"]["union_last"]) == (0.5, 1.0)
+    assert [row["general_change"]["low"] for row in rows] == [0.0, 0.0, 0.0]
     assert found["whole"]["nbt"] == 0.0
     text = table(found)
-    assert "| 2026-01-03 | HardBreakRoute (labels spoiled) | refused: score_regression | 0 of 0 |" in text
+    refused = "| 2026-01-03 | HardBreakRoute (labels spoiled) | refused: score_regression | 0 of 0 "
+    assert f"{refused}| 100 % -> 100 % | +0.0 [+0.0, +0.0] |" in text
     assert (tmp_path / "demo.md").read_text(encoding="utf-8") == text
 
 

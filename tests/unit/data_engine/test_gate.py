@@ -119,7 +119,8 @@ def test_each_refusal_names_its_reason(code: str) -> None:
 
 
 def test_every_reason_code_of_the_comparison_is_tested() -> None:
-    assert set(REFUSALS) | {"champion_changed"} == set(REASONS)
+    elsewhere = {"champion_changed", "general_regression"}
+    assert set(REFUSALS) | elsewhere == set(REASONS)
 
 
 def test_fixed_routes_are_an_improvement_even_where_the_error_says_nothing() -> None:
@@ -194,3 +195,29 @@ def test_detectable_change_shrinks_with_the_number_of_cases() -> None:
     assert minimum_detectable(many) < minimum_detectable(few)
     assert minimum_detectable([0.0] * 8) == 0.0
     assert math.isnan(minimum_detectable([1.0]))
+
+
+def on_plain_routes(change: float) -> Verdict:
+    """Half of the routes are plain; one of these changes by so many points."""
+    kinds = {f"route{i:02d}": ("traffic", "Accident")[i % 2] for i in range(ROUTES)}
+    scores = [80.0 + change * (i == 2) for i in range(ROUTES)]
+    candidate = replace(better(), closed_loop=suite(scores), kinds=kinds)
+    return verdict(candidate, replace(champion(), kinds=kinds), general_margin=1.0)
+
+
+def test_plain_routes_may_not_get_worse_by_more_than_the_margin() -> None:
+    made = on_plain_routes(-20.0)
+    assert "general_regression" in made.reasons
+    row = next(row for row in made.rows if "plain" in row.metric)
+    assert (row.cases, row.verdict) == (ROUTES // 2, "fail")
+    for change in (-1.0, 0.0, 20.0):
+        assert "general_regression" not in on_plain_routes(change).reasons
+
+
+def test_without_a_margin_plain_routes_are_only_shown() -> None:
+    kinds = dict.fromkeys((f"route{i:02d}" for i in range(ROUTES)), "traffic")
+    candidate = replace(better(), closed_loop=suite([79.0] * ROUTES), kinds=kinds)
+    made = verdict(candidate, replace(champion(), kinds=kinds))
+    assert "general_regression" not in made.reasons
+    assert [row.verdict for row in made.rows if "plain" in row.metric] == ["info"]
+    assert "missing_metric" in verdict(better(), general_margin=1.0).reasons

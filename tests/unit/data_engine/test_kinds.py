@@ -1,15 +1,17 @@
 """Suites by kind: routes are found by seed, a scenario's trigger lies on them, towns are checked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from data_engine.config import DriveConfig, EvaluateConfig, NightlyConfig
-from data_engine.kinds import KindGroup, kind_of, kind_route, load_kinds
+from data_engine.kinds import KindGroup, kind_of, kind_route, load_kinds, variation
 from data_engine.suites import gate_suite, load, tonight_suite
 from drive.contracts import UserError
 from sim.route_planner import FileRouteSpec
+from sim.routes import RouteSpec
 
 
 def written(tmp_path: Path, *groups: str) -> str:
@@ -68,3 +70,29 @@ def test_towns_of_a_night_and_of_its_gate_are_kept_apart(tmp_path: Path) -> None
     with pytest.raises(UserError, match="held-out towns"):
         tonight_suite(config, "2026-01-01")
     assert len(gate_suite(config).routes) == 1
+
+
+def test_a_variation_is_the_same_kind_of_route_at_another_place() -> None:
+    staged = kind_route(KindGroup("Accident", "Town01", 1, 5, 120.0), 5, "r")
+    plain = RouteSpec("p", "Town03", 5, 150.0, vehicles=4, walkers=2, start_speed_mps=3.0)
+    for route in (staged, plain):
+        first, second = variation(route, 1), variation(route, 2)
+        assert first is not None
+        assert second is not None
+        assert first == variation(route, 1)
+        assert len({route.seed, first.seed, second.seed}) == 3
+        assert len({route.route_id, first.route_id, second.route_id}) == 3
+        assert (first.town, kind_of(first), first.vehicles) == (route.town, kind_of(route), route.vehicles)
+    other = variation(staged, 1)
+    assert isinstance(staged, FileRouteSpec)
+    assert isinstance(other, FileRouteSpec)
+    assert other.points_world[0] != staged.points_world[0]
+
+
+def test_routes_of_files_with_other_scenarios_have_none() -> None:
+    made = kind_route(KindGroup("Accident", "Town01", 1, 5, 120.0), 5, "r")
+    assert isinstance(made, FileRouteSpec)
+    assert variation(replace(made, scenarios=()), 1) is None
+    assert variation(replace(made, scenarios=made.scenarios * 2), 1) is None
+    strange = replace(made.scenarios[0], type="OppositeVehicleRunningRedLight")
+    assert variation(replace(made, scenarios=(strange,)), 1) is None
