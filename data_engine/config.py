@@ -153,6 +153,8 @@ class GateConfig:
         min_fix_rate: Share of the routes kept apart on which the champion failed that the candidate must
             drive without fault; refused if even the upper end of the 95 % interval is lower.
         max_forgetting: Bound of NBT (docs/fleet.md) over the kinds of route of the held-out suite.
+        advisory: The gate warns only: candidates are promoted in spite of its reasons, unless their weights
+            are the champion's or a metric is missing or not finite. For experiments on what a gate is worth.
     """
 
     new_safety_failures: Count = 0
@@ -166,6 +168,7 @@ class GateConfig:
     min_coverage: Share = 1.0
     min_fix_rate: Share = 0.6
     max_forgetting: Share = 0.03
+    advisory: bool = False
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ REASONS = {
     "no_improvement": "the error on mined cases of routes that were kept apart did not fall beyond noise",
     "champion_changed": "another model became champion while this night was running",
 }
+ALWAYS = ("identical_weights", "missing_metric", "non_finite_metric")  # reasons of an advisory gate, too
 POWER_Z = 1.959964 + 0.841621
 MIN_CHANGE = 1e-12
 
@@ -107,6 +108,9 @@ def decide(
     judge.forgetting(champion, candidate, history)
     judge.latency(champion, candidate)
     ordered = {code: judge.reasons[code] for code in REASONS if code in judge.reasons}
+    if config.advisory:
+        judge.warnings += [f"{code}: {why}" for code, why in ordered.items() if code not in ALWAYS]
+        ordered = {code: why for code, why in ordered.items() if code in ALWAYS}
     return Verdict(not ordered, ordered, tuple(judge.warnings), tuple(judge.rows))
 
 

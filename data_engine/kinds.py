@@ -7,6 +7,7 @@ is put on them. A place where a scenario does not fit is driven without it, as o
 import zlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,8 @@ STREET_KINDS = (
     "ParkingCutIn", "ControlLoss", "Accident", "ConstructionObstacle", "HazardAtSideLane",
 )  # fmt: skip
 KINDS = (*PLAIN, *STREET_KINDS)
+TO_PASS = ("ParkedObstacle", "Accident", "ConstructionObstacle")  # what stands in the ego's own lane
+PLACES, PLACE_SEED, SWING_M, LONGEST_M, AHEAD_M = 40, 1_000_003, 12.0, 16.0, 40.0
 POINT_EVERY_M = 12
 TRIGGER_M = 30.0
 
@@ -91,7 +94,7 @@ def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
     plain = RouteSpec(route_id, group.town, seed, group.length_m, vehicles, walkers, 3.0)
     if group.kind in PLAIN:
         return plain
-    route = _route(group.town, seed, group.length_m)
+    route = _place(group.kind, group.town, seed, group.length_m)
     x, y, yaw = (float(v) for v in route.at(route.start_m + TRIGGER_M))
     z_m = float(route.z_m[int(route.start_m + TRIGGER_M)])
     scenario = Scenario(group.kind, group.kind, (x, y, z_m, yaw), {})
@@ -100,6 +103,26 @@ def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
     return FileRouteSpec(
         route_id, group.town, seed, route.length_m, points_world=points, scenarios=(scenario,)
     )
+
+
+def _place(kind: str, town: str, seed: int, length_m: float) -> "Route":
+    """The route of a seed; where something has to be passed, the first of PLACES with room for that."""
+    first = _route(town, seed, length_m)
+    if kind not in TO_PASS:
+        return first
+    more = (_route(town, seed + n * PLACE_SEED, length_m) for n in range(1, PLACES))
+    return next((route for route in chain((first,), more) if _has_room(town, route)), first)
+
+
+def _has_room(town: str, route: "Route") -> bool:
+    """Is there another lane beside the ego's, and no junction, where things stand and the ego swings out?"""
+    from sim.room import room_of
+
+    stands = int(route.start_m + TRIGGER_M + AHEAD_M)
+    part = slice(int(stands - SWING_M), int(stands + LONGEST_M + SWING_M))
+    room = room_of(_map(town), route)
+    beside = np.isfinite(room.left_lane) | np.isfinite(room.right_lane) | np.isfinite(room.oncoming)
+    return bool(beside[part].all() and not route.junction[part].any())
 
 
 @lru_cache(maxsize=256)

@@ -221,3 +221,13 @@ def test_without_a_margin_plain_routes_are_only_shown() -> None:
     assert "general_regression" not in made.reasons
     assert [row.verdict for row in made.rows if "plain" in row.metric] == ["info"]
     assert "missing_metric" in verdict(better(), general_margin=1.0).reasons
+
+
+def test_an_advisory_gate_warns_and_promotes_all_but_what_cannot_be_compared() -> None:
+    lost = replace(better(), closed_loop=suite([70.0] * ROUTES))
+    made = verdict(lost, advisory=True)
+    assert made.promote
+    assert [w for w in made.warnings if w.startswith("score_regression: ")]
+    assert not verdict(lost).promote
+    assert list(verdict(champion(), advisory=True).reasons) == ["identical_weights"]
+    assert list(verdict(REFUSALS["non_finite_metric"](), advisory=True).reasons) == ["non_finite_metric"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_engine.config import DriveConfig, EvaluateConfig, NightlyConfig
-from data_engine.kinds import KindGroup, kind_of, kind_route, load_kinds, variation
+from data_engine.kinds import KindGroup, _has_room, _place, kind_of, kind_route, load_kinds, variation
 from data_engine.suites import gate_suite, load, tonight_suite
 from drive.contracts import UserError
 from sim.route_planner import FileRouteSpec
@@ -32,6 +32,17 @@ def test_a_route_with_a_scenario_passes_its_trigger() -> None:
     assert np.hypot(*(points - place).T).min() < 12.0
     assert np.hypot(*np.diff(points, axis=0).T).max() <= 13.0
     assert route.left_out == ()
+
+
+@pytest.mark.parametrize("town", ["Town01", "Town03"])
+def test_what_stands_in_the_way_can_be_passed(town: str) -> None:
+    """Found by the expert being blocked: obstacles in a junction, or where there is no other lane."""
+    plain = [_place("HardBreakRoute", town, seed, 130.0) for seed in range(40_000, 40_008)]
+    staged = [_place("Accident", town, seed, 130.0) for seed in range(40_000, 40_008)]
+    assert not all(_has_room(town, route) for route in plain)
+    assert all(_has_room(town, route) for route in staged)
+    for route in staged:
+        assert not route.junction[int(route.start_m) + 60 : int(route.start_m) + 96].any()
 
 
 def test_each_night_has_its_own_routes(tmp_path: Path) -> None:
