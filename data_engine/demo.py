@@ -22,7 +22,7 @@ from data_engine.forgetting import (
     succeeded,
     success_by_kind,
 )
-from data_engine.kinds import GENERAL, KINDS, PREFIX
+from data_engine.kinds import GENERAL, KINDS, PREFIX, fits
 from data_engine.night import Night, find_night
 from data_engine.registry import CANDIDATE, CHAMPION
 from drive.config import AtLeastOne
@@ -128,6 +128,7 @@ def _groups(
         {"kind": kind, "town": town, "count": count, "first_seed": first_seed, "length_m": length_m}
         for kind in kinds
         for town in towns
+        if fits(kind, town, length_m)
     ]
     return {"description": f"{', '.join(kinds)} in {', '.join(towns)}", "groups": groups}
 

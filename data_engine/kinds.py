@@ -7,7 +7,6 @@ is put on them. A place where a scenario does not fit is driven without it, as o
 import zlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,10 +27,12 @@ GENERAL = ("no traffic", "traffic")  # what plain routes are counted under
 STREET_KINDS = (
     "HardBreakRoute", "ParkedObstacle", "DynamicObjectCrossing", "ParkingCrossingPedestrian", "StaticCutIn",
     "ParkingCutIn", "ControlLoss", "Accident", "ConstructionObstacle", "HazardAtSideLane",
+    "ParkedObstacleTwoWays", "AccidentTwoWays", "ConstructionObstacleTwoWays",
 )  # fmt: skip
 KINDS = (*PLAIN, *STREET_KINDS)
-TO_PASS = ("ParkedObstacle", "Accident", "ConstructionObstacle")  # what stands in the ego's own lane
-PLACES, PLACE_SEED, SWING_M, LONGEST_M, AHEAD_M = 40, 1_000_003, 12.0, 16.0, 40.0
+TO_PASS = ("ParkedObstacle", "Accident", "ConstructionObstacle")  # on the next lane of the same way
+TO_PASS_ONCOMING = tuple(f"{kind}TwoWays" for kind in TO_PASS)
+PLACES, PLACE_SEED, SWING_M, LONGEST_M, AHEAD_M = 200, 1_000_003, 12.0, 16.0, 40.0
 POINT_EVERY_M = 12
 TRIGGER_M = 30.0
 
@@ -63,7 +64,7 @@ def load_kinds(name: str) -> "Suite":
     """The suite "kinds:FILE", or "kinds:FILE@NIGHT" with the night's own seeds.
 
     Raises:
-        UserError: No such file, an unknown kind, or a town without a route that long.
+        UserError: No such file, an unknown kind, or a town without such a place or a route that long.
     """
     from sim.suites import Suite
 
@@ -106,23 +107,46 @@ def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
 
 
 def _place(kind: str, town: str, seed: int, length_m: float) -> "Route":
-    """The route of a seed; where something has to be passed, the first of PLACES with room for that."""
-    first = _route(town, seed, length_m)
-    if kind not in TO_PASS:
-        return first
-    more = (_route(town, seed + n * PLACE_SEED, length_m) for n in range(1, PLACES))
-    return next((route for route in chain((first,), more) if _has_room(town, route)), first)
+    """The route of a seed; where something has to be passed, the first of PLACES with room for that.
+
+    Raises:
+        UserError: There is none.
+    """
+    if kind not in (*TO_PASS, *TO_PASS_ONCOMING):
+        return _route(town, seed, length_m)
+    routes = (_route(town, seed + n * PLACE_SEED, length_m) for n in range(PLACES))
+    found = next((route for route in routes if _has_room(kind, town, route)), None)
+    if found is None:
+        way = "oncoming" if kind in TO_PASS_ONCOMING else "parallel"
+        raise UserError(
+            f"groups: {kind} in {town}: found no stretch with one {way} lane beside; another town"
+        )
+    return found
 
 
-def _has_room(town: str, route: "Route") -> bool:
-    """Is there another lane beside the ego's, and no junction, where things stand and the ego swings out?"""
+@lru_cache(maxsize=256)
+def fits(kind: str, town: str, length_m: float) -> bool:
+    """Has the town a place for routes of this kind?"""
+    try:
+        _place(kind, town, 0, length_m)
+    except UserError:
+        return False
+    return True
+
+
+def _has_room(kind: str, town: str, route: "Route") -> bool:
+    """Is there the other lane that the kind needs, and no junction, where things stand and around it?"""
     from sim.room import room_of
 
     stands = int(route.start_m + TRIGGER_M + AHEAD_M)
     part = slice(int(stands - SWING_M), int(stands + LONGEST_M + SWING_M))
+    if route.junction[part].any():
+        return False
     room = room_of(_map(town), route)
-    beside = np.isfinite(room.left_lane) | np.isfinite(room.right_lane) | np.isfinite(room.oncoming)
-    return bool(beside[part].all() and not route.junction[part].any())
+    parallel = (np.isfinite(room.left_lane) | np.isfinite(room.right_lane))[part]
+    if kind in TO_PASS_ONCOMING:
+        return bool(np.isfinite(room.oncoming[part]).all() and not parallel.any())
+    return bool(parallel.all())
 
 
 @lru_cache(maxsize=256)
@@ -153,7 +177,7 @@ def variation(route: "RouteSpec", number: int) -> "RouteSpec | None":
         None for a route of a file with no, several or other scenarios than suites stage.
 
     Raises:
-        UserError: The town has no further route that long.
+        UserError: The town has no such place or no further route that long.
     """
     seed = zlib.crc32(f"{route.route_id}/{route.seed}/{number}".encode()) & 0x7FFFFFFF
     name = f"{route.route_id}_like{number}"

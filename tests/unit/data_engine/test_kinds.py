@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_engine.config import DriveConfig, EvaluateConfig, NightlyConfig
-from data_engine.kinds import KindGroup, _has_room, _place, kind_of, kind_route, load_kinds, variation
+from data_engine.kinds import KindGroup, _has_room, _place, fits, kind_of, kind_route, load_kinds, variation
 from data_engine.suites import gate_suite, load, tonight_suite
 from drive.contracts import UserError
 from sim.route_planner import FileRouteSpec
@@ -21,12 +21,12 @@ def written(tmp_path: Path, *groups: str) -> str:
 
 
 def test_a_route_with_a_scenario_passes_its_trigger() -> None:
-    group = KindGroup("ParkedObstacle", "Town01", 1, 5, 120.0)
+    group = KindGroup("StaticCutIn", "Town01", 1, 5, 120.0)
     route = kind_route(group, 5, "r")
     assert isinstance(route, FileRouteSpec)
     assert route == kind_route(group, 5, "r")
     assert route != kind_route(group, 6, "r")
-    assert kind_of(route) == "ParkedObstacle"
+    assert kind_of(route) == "StaticCutIn"
     place = np.array(route.scenarios[0].trigger_world[:2])
     points = np.array(route.points_world)[:, :2]
     assert np.hypot(*(points - place).T).min() < 12.0
@@ -34,15 +34,21 @@ def test_a_route_with_a_scenario_passes_its_trigger() -> None:
     assert route.left_out == ()
 
 
-@pytest.mark.parametrize("town", ["Town01", "Town03"])
-def test_what_stands_in_the_way_can_be_passed(town: str) -> None:
-    """Found by the expert being blocked: obstacles in a junction, or where there is no other lane."""
+@pytest.mark.parametrize(
+    ("kind", "town", "elsewhere"), [("Accident", "Town03", "Town01"), ("AccidentTwoWays", "Town01", "Town06")]
+)
+def test_what_stands_in_the_way_can_be_passed(kind: str, town: str, elsewhere: str) -> None:
+    """Found by the expert being blocked: obstacles in a junction, or where no other lane may be used."""
     plain = [_place("HardBreakRoute", town, seed, 130.0) for seed in range(40_000, 40_008)]
-    staged = [_place("Accident", town, seed, 130.0) for seed in range(40_000, 40_008)]
-    assert not all(_has_room(town, route) for route in plain)
-    assert all(_has_room(town, route) for route in staged)
+    staged = [_place(kind, town, seed, 130.0) for seed in range(40_000, 40_008)]
+    assert not all(_has_room(kind, town, route) for route in plain)
     for route in staged:
+        assert _has_room(kind, town, route)
         assert not route.junction[int(route.start_m) + 60 : int(route.start_m) + 96].any()
+    assert fits(kind, town, 130.0)
+    assert not fits(kind, elsewhere, 130.0)
+    with pytest.raises(UserError, match=f"{kind} in {elsewhere}: found no stretch"):
+        kind_route(KindGroup(kind, elsewhere), 5, "r")
 
 
 def test_each_night_has_its_own_routes(tmp_path: Path) -> None:
@@ -84,7 +90,7 @@ def test_towns_of_a_night_and_of_its_gate_are_kept_apart(tmp_path: Path) -> None
 
 
 def test_a_variation_is_the_same_kind_of_route_at_another_place() -> None:
-    staged = kind_route(KindGroup("Accident", "Town01", 1, 5, 120.0), 5, "r")
+    staged = kind_route(KindGroup("Accident", "Town03", 1, 5, 120.0), 5, "r")
     plain = RouteSpec("p", "Town03", 5, 150.0, vehicles=4, walkers=2, start_speed_mps=3.0)
     for route in (staged, plain):
         first, second = variation(route, 1), variation(route, 2)
@@ -101,7 +107,7 @@ def test_a_variation_is_the_same_kind_of_route_at_another_place() -> None:
 
 
 def test_routes_of_files_with_other_scenarios_have_none() -> None:
-    made = kind_route(KindGroup("Accident", "Town01", 1, 5, 120.0), 5, "r")
+    made = kind_route(KindGroup("Accident", "Town03", 1, 5, 120.0), 5, "r")
     assert isinstance(made, FileRouteSpec)
     assert variation(replace(made, scenarios=()), 1) is None
     assert variation(replace(made, scenarios=made.scenarios * 2), 1) is None
