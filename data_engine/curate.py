@@ -1,7 +1,6 @@
 """Turn bad cases into a training set: cases, near neighbours and stratified replay, split by route."""
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,21 +9,16 @@ from typing import Any
 import numpy as np
 
 from data_engine.config import CurateConfig
-from data_engine.descriptor import cosine, count, describe, scenario
-from data_engine.hygiene import record, spoilt_steps
+from data_engine.descriptor import cosine, count, scenario
+from data_engine.pool import LabelCheck, Pool, Step, by_similarity, label_passes, moments, stratified, take
 from data_engine.rules import VIOLATION_EVENTS
 from data_engine.store import DriveRef, route_name
-from drive.contracts import F32, F64, GATES, I64, BadCase, DriveLog, Manifest, ManifestEntry
+from drive.contracts import BadCase, DriveLog, Manifest, ManifestEntry
 from drive.files import sha256_json
-from drive.logs import find_faults
-from drive.score.scene import freeze_log
-from drive.score.terms import reward_terms
 
 Reason = str
 POISON = ("already in violation at t = 0", "label missing or fails the safety gates")
-Step = tuple[str, int]
 ALREADY_US = 1_000_000
-MOVED_M, STOOD_US = 0.3, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -68,28 +62,6 @@ class Curated:
     after: Mapping[str, float]
     counts: Mapping[str, int]
     nothing: str
-
-
-@dataclass
-class _Pool:
-    """Labelled planning steps that may be trained on, in a fixed order."""
-
-    steps: list[Step] = field(default_factory=list)
-    scenarios: list[str] = field(default_factory=list)
-    descriptors: list[F32] = field(default_factory=list)
-    index: dict[Step, int] = field(default_factory=dict)
-
-    def add(self, log: DriveLog, faults: Sequence[Mapping[str, Any]]) -> None:
-        seen = [record(fault, log.meta.log_id) for fault in find_faults(log)]
-        finite = np.isfinite(log.plans.label_ego).all((1, 2)) & ~spoilt_steps(log, [*faults, *seen])
-        rows = zip(describe(log), scenario(log), finite, strict=True)
-        for i, (descriptor, name, ok) in enumerate(rows):
-            if not ok:
-                continue
-            self.index[log.meta.log_id, i] = len(self.steps)
-            self.steps.append((log.meta.log_id, i))
-            self.descriptors.append(descriptor)
-            self.scenarios.append(name)
 
 
 def held_out_routes(windows: Sequence[Window], share: float) -> set[str]:
@@ -140,7 +112,7 @@ def curate(
         for _, ref in sorted(drives.items())
         if ref.route not in held and not _untrainable(ref, held_out_towns, needs_images)
     ]
-    pool = _Pool()
+    pool = Pool()
     for ref in usable:
         pool.add(ref.read(), [f for f in faults if f["log_id"] == ref.meta.log_id])
     nothing = _nothing(cases, trained, config)
@@ -255,7 +227,9 @@ def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window 
         return None, "no planning step in the window"
     if _already_violating(log, int(t_us[inside[0]])):
         return None, "already in violation at t = 0"
-    inside = inside[_thinned(log.ego.pose_world[log.plans.step[inside], :2], t_us[inside])]
+    inside = inside[moments(log)[inside]]
+    if not len(inside):
+        return None, "only moments like others"
     good = tuple(int(i) for i in inside if label_passes(log, int(i)))
     if len(good) * 2 < len(inside):
         return None, "label missing or fails the safety gates"
@@ -263,32 +237,10 @@ def _window(case: BadCase, log: DriveLog, config: CurateConfig) -> tuple[Window 
     return Window(case.case_id, case.kind, case.log_id, route_name(log.meta), good, name), ""
 
 
-def _thinned(xy_m: F64, t_us: I64) -> list[int]:
-    """Indices of moments that differ: the ego has moved, or some time has passed while it stood.
-
-    A vehicle that is stuck for a minute would otherwise fill the training set with one picture.
-    """
-    kept = [0]
-    for i in range(1, len(t_us)):
-        moved = math.dist(xy_m[i], xy_m[kept[-1]])
-        if moved > MOVED_M or t_us[i] - t_us[kept[-1]] >= STOOD_US:
-            kept.append(i)
-    return kept
-
-
 def _already_violating(log: DriveLog, t_us: int) -> bool:
     """Had the drive collided, or was it in another violation, when the window begins?"""
     before = [e for e in log.events if e.t_us <= t_us and e.kind.startswith(VIOLATION_EVENTS)]
     return any(e.kind.startswith("collision") or t_us - e.t_us <= ALREADY_US for e in before)
-
-
-def label_passes(log: DriveLog, plan_index: int) -> bool:
-    """Does the label at a planning step pass every gate in the recorded scene?"""
-    label = log.plans.label_ego[plan_index]
-    if not np.isfinite(label).all():
-        return False
-    terms = reward_terms(label[None], freeze_log(log, plan_index))
-    return all(float(getattr(terms, gate).min()) > 0 for gate in GATES)
 
 
 def _deduplicate(
@@ -318,7 +270,7 @@ def _deduplicate(
 
 def _entries(
     trained: Sequence[Window],
-    pool: _Pool,
+    pool: Pool,
     refs: Mapping[str, DriveRef],
     shown: Collection[str],
     config: CurateConfig,
@@ -326,12 +278,12 @@ def _entries(
 ) -> tuple[ManifestEntry, ...]:
     bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices} & pool.index.keys())
     taken = {pool.index[step] for step in bad}
-    passes = _LabelCheck(refs)
+    passes = LabelCheck(refs)
     demonstrated = [step for step in pool.steps if step[0] in shown and passes(step)]
     taken |= {pool.index[step] for step in demonstrated}
     wanted = round(len(bad) * config.neighbours_per_step)
-    neighbours = _take(_by_similarity(pool, taken), pool, taken, passes, wanted)
-    replay = _take(_stratified(pool, seed), pool, taken, passes, config.replay_steps)
+    neighbours = take(by_similarity(pool, taken), pool, taken, passes, wanted)
+    replay = take(stratified(pool, seed), pool, taken, passes.well, config.replay_steps)
     groups: list[tuple[Any, list[Step], float]] = [
         ("bad_case", bad, config.bad_share),
         ("demonstration", demonstrated, config.demonstration_share),
@@ -345,46 +297,3 @@ def _entries(
         for log_id, i in steps
     ]
     return tuple(sorted(entries, key=lambda e: (e.log_id, e.plan_index)))
-
-
-class _LabelCheck:
-    """Gate check of labels that keeps the drive of the last question loaded."""
-
-    def __init__(self, refs: Mapping[str, DriveRef]) -> None:
-        self._refs = refs
-        self._logs: dict[str, DriveLog] = {}
-
-    def __call__(self, step: Step) -> bool:
-        log_id, plan_index = step
-        if log_id not in self._logs:
-            self._logs[log_id] = self._refs[log_id].read()
-        return label_passes(self._logs[log_id], plan_index)
-
-
-def _take(order: Sequence[int], pool: _Pool, taken: set[int], passes: _LabelCheck, wanted: int) -> list[Step]:
-    """The first `wanted` steps in `order` that are free and whose label passes the gates."""
-    out: list[Step] = []
-    for i in order:
-        if len(out) >= wanted:
-            break
-        if i not in taken and passes(pool.steps[i]):
-            taken.add(i)
-            out.append(pool.steps[i])
-    return out
-
-
-def _by_similarity(pool: _Pool, bad: set[int]) -> list[int]:
-    """All steps, most similar to any bad-case step first; ties in pool order."""
-    rows = np.stack(pool.descriptors)
-    best = cosine(rows, rows[sorted(bad)]).max(-1)
-    return [int(i) for i in np.argsort(-best, kind="stable")]
-
-
-def _stratified(pool: _Pool, seed: int) -> list[int]:
-    """All steps in an order that takes one of each scenario in turn, drawn at random within a scenario."""
-    rng = np.random.default_rng(seed)
-    turns: list[tuple[int, str, int]] = []
-    for name in sorted(set(pool.scenarios)):
-        members = [i for i, s in enumerate(pool.scenarios) if s == name]
-        turns += [(turn, name, i) for turn, i in enumerate(rng.permutation(members).tolist())]
-    return [i for _, _, i in sorted(turns)]

@@ -10,11 +10,12 @@ import numpy as np
 
 from data_engine.cases import load_store
 from data_engine.config import DriveConfig
-from data_engine.curate import Window, label_passes
+from data_engine.curate import Window
 from data_engine.evidence import ModelEvidence, result_from_json
 from data_engine.forgetting import succeeded
 from data_engine.kinds import kind_of, variation
 from data_engine.openloop import Unit, score_units
+from data_engine.pool import label_passes
 from data_engine.registry import CANDIDATE, CHAMPION, model_id_of
 from data_engine.reuse import offer_drives, withdraw
 from data_engine.store import DriveRef, collect, link

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from drive.config import AtLeastOne, Bounds, Count, NotNegative, Positive, Share
+from drive.contracts import UserError
 from drive.data.augment import AugmentConfig
 from drive.model.config import ModelConfig
 from drive.train.weights import LossWeights
@@ -128,6 +129,8 @@ class FinetuneConfig:
         loop: Optimisation.
         method: "lora" trains adapters on the heads; "heads" the same layers themselves; "full" everything.
         rank, alpha: Of the adapters; the update is scaled by alpha / rank.
+        look_once: What the image part, which "lora" and "heads" leave as it is, sees on the samples is
+            computed once, on undisturbed images: several times as many steps in the same time.
         distill: Weight of staying close to the champion on replay samples.
         ewc: Weight of elastic weight consolidation (drive/train/continual.py); 0 = off.
         agem: Project gradients that would raise the loss on replay samples (A-GEM).
@@ -150,9 +153,16 @@ class FinetuneConfig:
     rank: Annotated[int, Bounds(1, 1024)] = 16
     alpha: AtLeastOne = 32
     method: Literal["lora", "heads", "full"] = "lora"
+    look_once: bool = False
     distill: NotNegative = 1.0
     ewc: NotNegative = 0.0
     agem: bool = False
     augment: Strengths = field(default_factory=AugmentConfig)
     loss: Weights = field(default_factory=LossWeights)
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS
+
+    def __post_init__(self) -> None:
+        if self.look_once and self.method == "full":
+            raise UserError('look_once: method "full" changes what the images show; choose lora or heads')
+        if self.look_once and self.augment.yaw_rad:
+            raise UserError("look_once: images that are looked at once cannot turn; set augment.yaw_rad to 0")

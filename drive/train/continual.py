@@ -16,7 +16,7 @@ from torch.nn.functional import kl_div
 from drive.model.network import PlannerNetwork, Scene
 from drive.train.adapters import TARGETS
 from drive.train.config import FinetuneConfig
-from drive.train.learner import FROZEN, PlannerLearner, see
+from drive.train.learner import FROZEN, PlannerLearner, see, seen_of
 from drive.train.losses import Denoised, hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
 
 FISHER_BATCHES = 2
@@ -140,7 +140,7 @@ class DirectLearner(RememberingLearner):
         before = generator.get_state()
         inputs = inputs_of(batch)
         with torch.no_grad():
-            old_seen = see(self.teacher[0], inputs, self.loop.precision)
+            old_seen = seen_of(self.teacher[0], batch, self.loop.precision)
             old_scene = self.teacher[0].interpret(old_seen, inputs)
             old = noise_and_denoise(self.teacher[0], old_scene, command, knots_of(batch), generator)
         generator.set_state(before)

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from drive.model.network import PlannerNetwork
 from drive.train.adapters import assert_active, attach, merge, save_adapter
 from drive.train.config import FinetuneConfig
 from drive.train.continual import DirectLearner, RememberingLearner, distance, first_batches
+from drive.train.features import seen_features
 from drive.train.fit import fit
-from drive.train.learner import FROZEN, see
+from drive.train.learner import FROZEN, seen_of
 from drive.train.losses import hide_commands, imitation_loss, inputs_of, knots_of, noise_and_denoise
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class AdapterLearner(RememberingLearner):
         before = generator.get_state()
         inputs = inputs_of(batch)
         with torch.no_grad():
-            seen = see(self.network, inputs, self.loop.precision)  # frozen: the same for both
+            seen = seen_of(self.network, batch, self.loop.precision)  # frozen: the same for both
             self.lora[0].disable_adapter_layers()
             old_scene = self.network.interpret(seen, inputs)
             old = noise_and_denoise(self.network, old_scene, command, knots_of(batch), generator)
@@ -102,18 +103,31 @@ def finetune(
     dump_config(config, out_dir / "config.yaml")
     torch.manual_seed(config.loop.seed)
     lora = attach(network, config.rank, config.alpha) if config.method == "lora" else None
+    features = seen_features(network, bundle.samples, key, out_dir / CACHE) if config.look_once else None
     learner = AdapterLearner(lora, network, config) if lora is not None else DirectLearner(network, config)
     batches = Batches(
         bundle.samples, picked.rows, config.loop.batch_size, config.loop.seed,
         network.config.camera, config.augment,
-        picked.probability, picked.replay,
+        picked.probability, picked.replay, features=features,
     )  # fmt: skip
     learner.anchor_at(first_batches(batches) if config.ewc else ())
     fit(learner, batches, out_dir, fingerprint, "fine-tune")
     if lora is not None:
         assert_active(network)
         save_adapter(out_dir / ADAPTER, network, base, config.rank, config.alpha)
-    provenance = {
+    provenance = _provenance(config, fingerprint, picked)
+    save_model(
+        done, network if lora is None else merge(lora),
+        parent_id=base.model_id, manifest_id=manifest.manifest_id,
+        config_sha=config_sha(config), provenance=provenance,
+    )  # fmt: skip
+    shutil.rmtree(out_dir / CACHE, ignore_errors=True)
+    return done
+
+
+def _provenance(config: FinetuneConfig, fingerprint: str, picked: _Picked) -> dict[str, Any]:
+    """Where a candidate comes from."""
+    return {
         "kind": "finetune",
         "method": config.method,
         "fingerprint": fingerprint,
@@ -122,13 +136,6 @@ def finetune(
         "dropped": picked.dropped,
         "replay_share": float(picked.probability[picked.replay].sum()),
     }
-    save_model(
-        done, network if lora is None else merge(lora),
-        parent_id=base.model_id, manifest_id=manifest.manifest_id,
-        config_sha=config_sha(config), provenance=provenance,
-    )  # fmt: skip
-    shutil.rmtree(out_dir / CACHE, ignore_errors=True)
-    return done
 
 
 def _drives(

@@ -48,10 +48,14 @@ class PlannerLearner(Learner):
 
 def scene_of(network: PlannerNetwork, batch: dict[str, Tensor], precision: str) -> Scene:
     """Encode a batch; where it brings what its images show, the image part is not run."""
-    inputs = inputs_of(batch)
+    return network.interpret(seen_of(network, batch, precision), inputs_of(batch))
+
+
+def seen_of(network: PlannerNetwork, batch: dict[str, Tensor], precision: str) -> Seen:
+    """What the image part sees on a batch, or what the batch says that it saw before."""
     if FEATURES in batch:
-        return network.interpret(Seen(batch[FEATURES], batch["ground_features"]), inputs)
-    return encode(network, inputs, precision)
+        return Seen(batch[FEATURES], batch["ground_features"])
+    return see(network, inputs_of(batch), precision)
 
 
 def encode(network: PlannerNetwork, inputs: Inputs, precision: str) -> Scene:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from data_engine.config import CurateConfig, DriveConfig, MineConfig, NightlyConfig
-from data_engine.curate import Curated, Window, _thinned, curate, held_out_routes
+from data_engine.curate import Curated, Window, curate, held_out_routes
 from data_engine.mine import mine
+from data_engine.pool import does_well
 from data_engine.store import DriveRef, collect
 from drive.contracts import DriveLog, Event, UserError
 from drive.logs import write_drive
@@ -161,12 +162,11 @@ def test_shares_must_add_up() -> None:
         CurateConfig(bad_share=0.9)
 
 
-def test_a_long_stand_is_a_few_moments() -> None:
-    steps = np.arange(50)
-    t_us = steps * 200_000
-    still, moving = np.zeros((50, 2)), np.stack([steps * 1.0, np.zeros(50)], 1)
-    assert _thinned(still, t_us) == [0, 10, 20, 30, 40]
-    assert _thinned(moving, t_us) == steps.tolist()
-    assert _thinned(np.concatenate([moving[:5], np.repeat(moving[4:5], 45, 0)]), t_us) == [
-        0, 1, 2, 3, 4, 14, 24, 34, 44
-    ]  # fmt: skip
+def test_no_replay_from_a_planner_that_errs(tmp_path: Path) -> None:
+    for name in "abcdef":
+        write_drive(tmp_path, bad_drive(name, offset_m=12.0))
+    made = curated(collect([tmp_path]))
+    logs = {ref.meta.log_id: ref.read() for ref in collect([tmp_path])}
+    replayed = [e for e in made.manifest.entries if e.reason == "replay"]
+    assert replayed
+    assert all(does_well(logs[e.log_id], e.plan_index) for e in replayed)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_engine.curate import label_passes
 from data_engine.demo import (
     MARK,
     DemoConfig,
@@ -18,6 +17,7 @@ from data_engine.demo import (
 from data_engine.evidence import ModelEvidence
 from data_engine.mine import Mined
 from data_engine.night import SUMMARY
+from data_engine.pool import label_passes
 from data_engine.suites import gate_suite, tonight_suite
 from drive.config import load_config
 from drive.contracts import CaseScore, EvalResult, UserError

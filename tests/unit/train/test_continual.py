@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from drive.config import load_config
+from drive.contracts import UserError
 from drive.model.folder import read_meta
 from drive.train import TrainConfig, finetune, train
 from drive.train.adapters import TARGETS
@@ -102,3 +103,29 @@ def test_without_adapters_the_layers_themselves_change(
     assert not [name for name in names if "running_" in name or "num_batches" in name]  # frozen statistics
     assert read_meta(model).provenance["method"] == method
     assert not (tmp_path / "adapter").exists()
+
+
+@pytest.mark.parametrize("method", ["heads", "lora"])
+def test_images_may_be_looked_at_once(logs: Path, champion: Path, tmp_path: Path, method: str) -> None:
+    """The image part is the champion's, and training takes what it saw."""
+    loop = replace(CONFIG.loop, max_steps=2, checkpoint_every=1)
+    calm = replace(CONFIG.augment, gain=0.0, offset=0.0, stripe=0.0)
+    looks, once = (
+        finetune(
+            replace(CONFIG, loop=loop, method=method, augment=calm, look_once=flag),  # type: ignore[arg-type]
+            champion, manifest(), logs, tmp_path / str(flag),
+        )
+        for flag in (False, True)
+    )  # fmt: skip
+    assert {name.rpartition(".")[0] for name in changed(champion, once)} <= set(TARGETS)
+    first, second = (load_file(str(folder / "model.safetensors")) for folder in (looks, once))
+    assert changed(champion, once) == changed(champion, looks)
+    for name in changed(champion, once):  # what was seen is kept in half precision
+        torch.testing.assert_close(first[name], second[name], atol=2e-3, rtol=0.1)
+
+
+def test_looking_once_is_refused_where_images_or_eyes_change() -> None:
+    with pytest.raises(UserError, match="look_once: method"):
+        FinetuneConfig(method="full", look_once=True)
+    with pytest.raises(UserError, match="cannot turn"):
+        FinetuneConfig(look_once=True, augment=replace(CONFIG.augment, yaw_rad=0.1))
