@@ -79,7 +79,7 @@ def curate(
     cases: Sequence[BadCase],
     tonight: Sequence[DriveRef],
     replay: Sequence[DriveRef],
-    shown: Sequence[DriveRef],
+    shown: Collection[Step],
     faults: Sequence[Mapping[str, Any]],
     config: CurateConfig,
     *,
@@ -92,9 +92,10 @@ def curate(
 
     Args:
         cases: Mined cases of tonight's drives.
-        tonight: Drives of tonight.
-        replay: Older drives, for replay only.
-        shown: Tonight's demonstrations: trained on whole, where their label passes.
+        tonight: Drives of tonight, demonstrations included.
+        replay: Older drives.
+        shown: Moments of demonstrations that the champion would do otherwise: trained on where their label
+            passes. The rest of the demonstrations may be replayed.
         faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
@@ -102,7 +103,7 @@ def curate(
         parent_id: Manifest that the champion was trained with.
         seed: Of the replay draw.
     """
-    drives = {ref.meta.log_id: ref for ref in (*replay, *tonight, *shown)}
+    drives = {ref.meta.log_id: ref for ref in (*replay, *tonight)}
     windows, sorted_out = _windows(cases, drives, config, held_out_towns, needs_images)
     held = held_out_routes(windows, config.sibling_share)
     trained = tuple(w for w in windows if w.route not in held)
@@ -116,8 +117,8 @@ def curate(
     for ref in usable:
         pool.add(ref.read(), [f for f in faults if f["log_id"] == ref.meta.log_id])
     nothing = _nothing(cases, trained, config)
-    by_id, of_expert = {r.meta.log_id: r for r in usable}, {ref.meta.log_id for ref in shown}
-    entries = () if nothing else _entries(trained, pool, by_id, of_expert, config, seed)
+    by_id = {r.meta.log_id: r for r in usable}
+    entries = () if nothing else _entries(trained, pool, by_id, shown, config, seed)
     rows = [[e.log_id, e.plan_index, e.weight, e.reason] for e in entries]
     manifest = Manifest(sha256_json(rows)[:12], parent_id, entries)
     names = [pool.scenarios[pool.index[e.log_id, e.plan_index]] for e in entries]
@@ -272,14 +273,14 @@ def _entries(
     trained: Sequence[Window],
     pool: Pool,
     refs: Mapping[str, DriveRef],
-    shown: Collection[str],
+    shown: Collection[Step],
     config: CurateConfig,
     seed: int,
 ) -> tuple[ManifestEntry, ...]:
     bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices} & pool.index.keys())
     taken = {pool.index[step] for step in bad}
     passes = LabelCheck(refs)
-    demonstrated = [step for step in pool.steps if step[0] in shown and passes(step)]
+    demonstrated = [step for step in pool.steps if step in shown and passes(step)]
     taken |= {pool.index[step] for step in demonstrated}
     wanted = round(len(bad) * config.neighbours_per_step)
     neighbours = take(by_similarity(pool, taken), pool, taken, passes, wanted)

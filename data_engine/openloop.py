@@ -9,6 +9,7 @@ import numpy as np
 
 from data_engine.descriptor import label_commands
 from data_engine.evidence import OpenLoopItem
+from data_engine.pool import Step, is_near, moments
 from data_engine.store import DriveRef
 from drive.contracts import DT_S, F32, DriveLog, Plan, PlanSteps, Policy
 from drive.data.observations import observation_at
@@ -16,6 +17,7 @@ from drive.geometry.commands import agree
 from drive.progress import Progress
 
 BATCH = 8
+MANY = 32
 FAILED_M = 20.0
 
 
@@ -65,6 +67,29 @@ def shadow_plans(policy: Policy, log: DriveLog, seed: int) -> PlanSteps:
                 sure[i] = plan.command.confidence
             split[i] = "split_brain" in plan.flags
     return replace(plans, plan_ego=pose, command=command, split_brain=split, confidence=sure)
+
+
+def done_otherwise(policy: Policy, refs: Sequence[DriveRef], seed: int) -> set[Step]:
+    """Moments of demonstrations at which the policy would not have done much the same.
+
+    Only these say something new; of a demonstration most is ordinary driving.
+    """
+    found: set[Step] = set()
+    with Progress("demonstrations", len(refs), "drives") as bar:
+        for ref in refs:
+            log = ref.read(images=policy.needs_images)
+            usable = moments(log) & np.isfinite(log.plans.label_ego).all((1, 2))
+            rows = np.flatnonzero(usable).tolist()
+            for k in range(0, len(rows), MANY):
+                batch = rows[k : k + MANY]
+                plans = policy.plan([observation_at(log, i) for i in batch], seed)
+                found |= {
+                    (ref.meta.log_id, i)
+                    for i, plan in zip(batch, plans, strict=True)
+                    if not is_near(plan.best.pose_ego, log.plans.label_ego[i])
+                }
+            bar.advance(1, ref.meta.log_id)
+    return found
 
 
 def _score_batch(policy: Policy, log: DriveLog, batch: Sequence[int], seed: int) -> list[tuple[float, ...]]:

@@ -177,14 +177,15 @@ def _shadow(ref: DriveRef, policy: Policy, seed: int) -> tuple[DriveLog, str]:
     return replace(log, plans=shadow_plans(policy, log, seed)), ""
 
 
+def replayed(night: Night) -> list[Path]:
+    """Folders of the earlier nights whose drives are used again."""
+    return earlier_nights(night, night.config.curate.replay_nights)
+
+
 def replay_roots(night: Night) -> list[Path]:
     """Log folders that older drives are replayed from."""
     config = night.config.curate
-    roots = [
-        root
-        for folder in earlier_nights(night, config.replay_nights)
-        for root in (folder / "drive" / LOGS, demonstrations(folder))
-    ]
+    roots = [root for folder in replayed(night) for root in (folder / "drive" / LOGS, demonstrations(folder))]
     return [*roots, *([Path(config.replay)] if config.replay else [])]
 
 
@@ -218,25 +219,32 @@ def log_roots(night: Night) -> list[Path]:
 
 def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
     """Turn the cases into a manifest, and show the drives it refers to as one log folder."""
+    from data_engine.openloop import done_otherwise
+
     champion = read_json(model_folder(night, "champion") / "meta.json")
+    policy = champion_policy(night)
     tonight, replay = tonight_drives(night), collect(replay_roots(night))
-    shown = collect([demonstrations(night.folder)])
     known, measured = {ref.meta.log_id for ref in tonight}, measured_routes(night)
     faults, left_out = known_faults(night)
-    tonight, shown = ([ref for ref in refs if ref.meta.log_id not in left_out] for refs in (tonight, shown))
+    shown = [
+        ref
+        for ref in collect([demonstrations(night.folder), *(demonstrations(f) for f in replayed(night))])
+        if ref.meta.log_id not in left_out and ref.route not in measured
+    ]
+    share = night.config.curate.demonstration_share
     made = curate(
         load_cases(night.folder / "mine" / "cases.json"),
-        tonight,
+        [ref for ref in (*tonight, *shown) if ref.meta.log_id not in left_out],
         [
             ref
             for ref in replay
             if ref.meta.log_id not in known | left_out.keys() and ref.route not in measured
         ],
-        shown,
+        done_otherwise(policy, shown, night.seed) if share and shown else (),
         faults,
         night.config.curate,
         held_out_towns=night.config.held_out_towns,
-        needs_images=champion_policy(night).needs_images,
+        needs_images=policy.needs_images,
         parent_id=champion.get("manifest_id"),
         seed=night.seed,
     )
