@@ -117,8 +117,7 @@ def curate(
     for ref in usable:
         pool.add(ref.read(), [f for f in faults if f["log_id"] == ref.meta.log_id])
     nothing = _nothing(cases, trained, config)
-    by_id = {r.meta.log_id: r for r in usable}
-    entries = () if nothing else _entries(trained, pool, by_id, shown, config, seed)
+    entries = () if nothing else _entries(trained, pool, usable, shown, config, seed)
     rows = [[e.log_id, e.plan_index, e.weight, e.reason] for e in entries]
     manifest = Manifest(sha256_json(rows)[:12], parent_id, entries)
     names = [pool.scenarios[pool.index[e.log_id, e.plan_index]] for e in entries]
@@ -272,14 +271,14 @@ def _deduplicate(
 def _entries(
     trained: Sequence[Window],
     pool: Pool,
-    refs: Mapping[str, DriveRef],
+    refs: Sequence[DriveRef],
     shown: Collection[Step],
     config: CurateConfig,
     seed: int,
 ) -> tuple[ManifestEntry, ...]:
     bad = sorted({(w.log_id, i) for w in trained for i in w.plan_indices} & pool.index.keys())
     taken = {pool.index[step] for step in bad}
-    passes = LabelCheck(refs)
+    passes = LabelCheck({ref.meta.log_id: ref for ref in refs})
     demonstrated = [step for step in pool.steps if step in shown and passes(step)]
     taken |= {pool.index[step] for step in demonstrated}
     wanted = round(len(bad) * config.neighbours_per_step)
