@@ -31,6 +31,7 @@ from drive.geometry.se2 import resample_poses, to_local, wrap
 from drive.logs import columns
 from drive.logs.kinds import agent_kinds
 from drive.logs.layout import BOXES, CAMERA_KEYS, EGO, SOURCE, SYNC
+from drive.logs.maps import map_file, road_around
 from drive.logs.reader import ego_size, read_boxes
 
 PLAN_S = 0.5
@@ -57,7 +58,8 @@ def read_recorded(folder: Path, meta: LogMeta, images: bool) -> DriveLog:
     and target points come from the same recorded future, hence provenance "oracle". Ego speed, acceleration
     and yaw rate are the recorded ones where the log says they were measured (CAN bus), else differences of
     this and earlier poses, so nothing of the future leaks into them; the first step's are then 0. The speed
-    limit is the legal default of the place. Only the front camera is read, and only if no frame lacks it.
+    limit is the legal default of the place. Lanes come from py123d's map where there is one
+    (drive/logs/maps.py). Only the front camera is read, and only if no frame lacks it.
 
     Raises:
         UserError: a modality is missing or damaged, or an image file is not where the log says.
@@ -80,7 +82,9 @@ def read_recorded(folder: Path, meta: LogMeta, images: bool) -> DriveLog:
             folder, plans, columns.row_index(sync, CAMERA_KEYS["front"])[frames], about
         )
     route = ego.pose_world[:, :2].copy()
-    return DriveLog(meta, ego, agents, size, plans, route, None)
+    place = map_file(folder, meta.dataset, meta.town)
+    road = None if place is None else road_around(place, route)
+    return DriveLog(meta, ego, agents, size, plans, route, road)
 
 
 def source_metadata(folder: Path) -> dict[str, Any]:
