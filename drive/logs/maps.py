@@ -1,4 +1,4 @@
-"""Lanes around a drive from the vector map that py123d keeps beside a log, or for all logs of a place."""
+"""Lanes around a drive from the vector map that py123d keeps for a log or a place."""
 
 import os
 from itertools import pairwise
