@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from data_engine.config import NightlyConfig
+from data_engine.evaluate import PERTURB
 from data_engine.evidence import ModelEvidence, evidence_from_json, paired_cases
 from data_engine.forgetting import (
     backward_transfer,
@@ -25,13 +26,13 @@ from data_engine.forgetting import (
 from data_engine.kinds import GENERAL, KINDS, PREFIX, fits
 from data_engine.night import Night, find_night
 from data_engine.registry import CANDIDATE, CHAMPION
-from drive.config import AtLeastOne
+from drive.config import AtLeastOne, Count
 from drive.contracts import DriveLog, UserError
 from drive.files import read_json, write_json
 from drive.score.bootstrap import paired_bootstrap
 
 Spoil = Literal["", "labels", "nan"]
-MARK = "spoiled.json"
+MARK, MEMORY = "spoiled.json", "memory"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class DemoConfig:
         routes: Tonight's routes per kind and town.
         siblings: Routes per kind and town of the comparison; the same every night.
         length_m: Of every route.
+        memory: Routes of the suite "collect" that the expert drives once, before the first night: what every
+            night may replay, as a team keeps drives that its base model was trained on.
         night: Settings of every night; its suites, workspace and towns are set by the demonstration.
     """
 
@@ -74,6 +77,7 @@ class DemoConfig:
     routes: AtLeastOne = 4
     siblings: AtLeastOne = 2
     length_m: float = 150.0
+    memory: Count = 0
     night: NightlyConfig = field(default_factory=NightlyConfig)
 
 
@@ -90,6 +94,8 @@ def run_demo(config: DemoConfig, workspace: Path, limit: int | None = None) -> d
     """
     from data_engine.nightly import preflight, run_night
 
+    if config.memory:
+        _remember(config, workspace)
     nights = [one_night(config, workspace, n) for n in range(len(config.nights))][:limit]
     for night, about in zip(nights, config.nights, strict=False):
         if night.summary() is None:
@@ -102,6 +108,17 @@ def run_demo(config: DemoConfig, workspace: Path, limit: int | None = None) -> d
     return write_results(config, workspace, nights)
 
 
+def _remember(config: DemoConfig, workspace: Path) -> None:
+    """Record the replay memory; what is there already is kept."""
+    from sim.runner import run_suite
+    from sim.suites import load_suite, take
+
+    suite = take(load_suite("collect"), config.memory)
+    suite = replace(suite, routes=tuple(r for r in suite.routes if r.town not in config.gate_towns))
+    drive = config.night.drive
+    run_suite(suite, "expert", workspace / MEMORY, carla=drive.carla, workers=drive.workers, perturb=PERTURB)
+
+
 def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
     """Night `number` as settings; its suites are written as files into the workspace."""
     about, folder = config.nights[number], workspace / "suites"
@@ -110,9 +127,11 @@ def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
     write_json(tonight, _groups(about.kinds, config.towns, config.routes, 100_000, config.length_m))
     write_json(union, _groups(kinds, config.gate_towns, config.siblings, 700, config.length_m))
     day = date.fromisoformat(config.first_date) + timedelta(days=number)
+    replay = str(workspace / MEMORY / "logs") if config.memory else config.night.curate.replay
     settings = replace(
         config.night,
         workspace=str(workspace),
+        curate=replace(config.night.curate, replay=replay),
         held_out_towns=config.gate_towns,
         drive=replace(config.night.drive, suite=f"{PREFIX}{tonight}", routes=0),
         evaluate=replace(config.night.evaluate, suite=f"{PREFIX}{union}", routes=0),

@@ -1,5 +1,6 @@
 """The seven nights' bookkeeping: settings of each night, spoiled drives, rows and measures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,12 @@ def test_every_night_drives_its_kinds_and_is_compared_on_all(tmp_path: Path) -> 
     assert [len(tonight_suite(n.config, n.date).routes) for n in nights] == [1, 1, 1]
     assert {len(gate_suite(n.config).routes) for n in nights} == {2}
     assert one_night(CONFIG, tmp_path, 1).key == nights[1].key  # the same night on a second run
+
+
+def test_the_memory_is_replayed_every_night(tmp_path: Path) -> None:
+    night = one_night(replace(CONFIG, memory=3), tmp_path, 1)
+    assert night.config.curate.replay == str(tmp_path / "memory" / "logs")
+    assert one_night(CONFIG, tmp_path, 1).config.curate.replay is None
 
 
 def spoiled(tmp_path: Path, how: str) -> tuple[Path, Path]:
