@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from data_engine.config import NightlyConfig
-from data_engine.evaluate import PERTURB
 from data_engine.evidence import ModelEvidence, evidence_from_json, paired_cases
 from data_engine.forgetting import (
     backward_transfer,
@@ -33,6 +32,7 @@ from drive.score.bootstrap import paired_bootstrap
 
 Spoil = Literal["", "labels", "nan"]
 MARK, MEMORY = "spoiled.json", "memory"
+PERTURB = 0.07  # as in the drives of the base model: off the path now and then
 
 
 @dataclass(frozen=True)
