@@ -53,6 +53,7 @@ class ClosedLoop:
         failed: Recorded routes that were not completed.
         means: Score (see `RouteRow`) -> mean over planned routes with its 95 % interval; success by Wilson.
         rules_differ: Recorded routes that the 2.0 and the 2.1 rule score differently.
+        not_numbers: Recorded routes whose recorded score is NaN, as the leaderboard writes it: they count 0.
         rows: Planned routes, sorted by id; where only their number is known, those with a record.
     """
 
@@ -60,6 +61,7 @@ class ClosedLoop:
     failed: int
     means: Mapping[str, Interval]
     rules_differ: int
+    not_numbers: int
     rows: tuple[RouteRow, ...]
 
 
@@ -96,6 +98,7 @@ def closed_loop(
         failed=sum(row.status not in ("Completed", "Perfect") for row in recorded),
         means=means,
         rules_differ=sum(not np.isclose(row.ds_2_0, row.ds_2_1, atol=1e-9) for row in recorded),
+        not_numbers=sum(not np.isfinite(float(r["scores"]["score_composed"])) for r in known),
         rows=ordered,
     )
 

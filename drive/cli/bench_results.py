@@ -113,6 +113,8 @@ def _print(merged: "Merged", result: "ClosedLoop", smooth: "Smoothness | None") 
     )
     if result.score.misfits:
         print(f"  recorded and recomputed 2.0 scores differ on {len(result.score.misfits)} routes")
+    if result.not_numbers:
+        print(f"  recorded scores that are no number: {result.not_numbers} (each counts 0)")
     print_abilities(result.score.abilities)
 
 
@@ -134,6 +136,7 @@ def payload(
         "stated": merged.results.stated,
         "means": {name: _interval(value) for name, value in result.means.items()},
         "rules_differ": result.rules_differ,
+        "not_numbers": result.not_numbers,
         "misfits": score.misfits,
         "efficiency": score.efficiency,
         "comfort": smooth,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from drive.score.abilities import AbilityRow
     from drive.score.leaderboard import Results, RunScore
 
+MOST_PLANNED = 100_000
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `drive score`."""
@@ -71,6 +73,8 @@ def planned_routes(
         planned = number or results.planned
         if planned is None:
             raise UserError(f"{where}: names no number of planned routes; give --routes FILE or --planned N")
+        if planned > MOST_PLANNED:
+            raise UserError(f"{planned} planned routes; at most {MOST_PLANNED} are counted: give --planned N")
         return planned, None
     if number is not None:
         raise UserError("--planned and --routes exclude each other; the route file says how many there are")

@@ -93,6 +93,7 @@ def test_slow_driving_counts_when_asked(results: Path, tmp_path: Path) -> None:
         ([], "names no number of planned routes"),
         (["--planned", "1"], "2 routes but 1 were planned"),
         (["--planned", "0"], "--planned must be at least 1"),
+        (["--planned", "99999999999999999999"], "99999999999999999999 planned routes; at most 100000"),
         (["--planned", "2", "--drives", "absent"], "no such folder"),
         (["--routes", "absent.xml"], "absent.xml: cannot be read"),
     ],

@@ -122,6 +122,13 @@ def test_both_rules_and_slow_driving_stand_beside_each_other(tmp_path: Path) -> 
     assert found.rules_differ == 1
 
 
+def test_a_recorded_score_that_is_no_number_counts_nothing_and_is_counted(tmp_path: Path) -> None:
+    broken = record(1)
+    broken["scores"]["score_composed"] = float("nan")
+    found = closed_loop(merge([file_of([broken, record(2)], tmp_path, "a")]), 2)
+    assert (found.not_numbers, found.means["driving_score"].mean) == (1, 50.0)
+
+
 def test_records_that_differ_are_refused_or_chosen_by_name(tmp_path: Path) -> None:
     files = [file_of([record(1, 40), record(2)], tmp_path, "a"), file_of([record(1, 60)], tmp_path, "b")]
     with pytest.raises(UserError, match=r"a, .*b: different records of RouteScenario_1_rep0; .*--duplicates"):
