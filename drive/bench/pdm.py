@@ -7,7 +7,7 @@ import numpy as np
 
 from drive.bench.pdm_comfort import alike, comfortable
 from drive.bench.pdm_contacts import contacts
-from drive.bench.pdm_scene import PdmScene, inside
+from drive.bench.pdm_scene import Areas, PdmScene, inside
 from drive.contracts import DT_S, F64, Bool
 from drive.geometry.boxes import centre_pose, corners
 from drive.score.road import (
@@ -22,6 +22,7 @@ from drive.score.terms import PROGRESS_FLOOR_M
 from drive.score.tracking import Driven, track
 
 GATES_V1, GATES_V2 = ("nc", "dac"), ("nc", "dac", "ddc", "tlc")
+FAR = 1e6  # metres, radians
 WEIGHTS_V1 = {"ep": 5.0, "ttc": 5.0, "hc": 2.0}
 WEIGHTS_V2 = {"ep": 5.0, "ttc": 5.0, "lk": 2.0, "hc": 2.0, "ec": 2.0}
 
@@ -66,10 +67,16 @@ def drive_proposals(scenes: Sequence[PdmScene], proposals: Sequence[F64], dt_s: 
     }
     driven = track(np.concatenate(list(proposals)).astype(np.float64), dt_s=dt_s, **facts)
     ends = np.cumsum(counts)
+    columns = driven.pose, driven.speed_mps, driven.accel_mps2, driven.yaw_rate_radps
     return [
-        Driven(*(getattr(driven, f.name)[end - n : end] for f in fields(Driven)))
-        for n, end in zip(counts, ends, strict=True)
+        Driven(*(one[end - n : end] for one in columns)) for n, end in zip(counts, ends.tolist(), strict=True)
     ]
+
+
+def drivable(proposals: F64) -> Bool:
+    """Which proposals (P, T, 3) are finite, and not so far away that driving them overflows?  bool (P,)."""
+    pose = np.asarray(proposals, np.float64)
+    return np.asarray((np.abs(pose) < FAR).all((1, 2)))  # not so for NaN
 
 
 def score_scenes(
@@ -79,7 +86,7 @@ def score_scenes(
     shift: int = 0,
     dt_s: float = DT_S,
 ) -> list[PdmTerms]:
-    """Terms of proposals, scene by scene; proposals that are not finite get 0 in every term.
+    """Terms of proposals, scene by scene; those that are not `drivable` get 0 in every term.
 
     Args:
         scenes: Where.
@@ -88,7 +95,7 @@ def score_scenes(
         shift: Steps between the plan before and this one.
         dt_s: Step.
     """
-    finite = [np.isfinite(np.asarray(one)).all((1, 2)) for one in proposals]
+    finite = [drivable(one) for one in proposals]
     given = [np.where(ok[:, None, None], one, 0.0) for ok, one in zip(finite, proposals, strict=True)]
     with_human = [
         one if scene.human is None else np.concatenate([one, scene.human[None]])
@@ -137,7 +144,7 @@ def _terms(
     pose = np.concatenate([np.zeros((len(driven.pose), 1, 3)), driven.pose], 1)  # from now on
     speed = np.concatenate([np.full((len(pose), 1), scene.speed_mps), driven.speed_mps], 1)
     nc, ttc = contacts(scene, pose, speed, dt_s)
-    tlc = 1.0 - crossed(driven.pose[:, : max(1, scene.red_steps)], scene.ego_size, scene.red_line)[:, -1]
+    tlc = _lights(scene, driven)
     centre = centre_pose(pose, scene.ego_size.centre_from_axle_m)
     dac, ddc, lk = _on_map(scene, centre, dt_s)
     ends = along(centre[:, [0, -1], :2], scene.route)
@@ -160,6 +167,12 @@ def _terms(
     return PdmTerms(**{name: np.where(finite, value[:count], 0.0) for name, value in values.items()})
 
 
+def _lights(scene: PdmScene, driven: Driven) -> F64:
+    if not len(scene.red_line):
+        return np.ones(len(driven.pose))
+    return 1.0 - crossed(driven.pose[:, : max(1, scene.red_steps)], scene.ego_size, scene.red_line)[:, -1]
+
+
 def _on_map(scene: PdmScene, centre: F64, dt_s: float) -> tuple[F64, F64, F64]:
     """DAC, DDC and LK (P,) of box centres (P, T + 1, 3); 1 where no map is known."""
     ones = np.ones(len(centre))
@@ -179,19 +192,20 @@ def _on_map(scene: PdmScene, centre: F64, dt_s: float) -> tuple[F64, F64, F64]:
         ddc = np.where(worst < AGAINST_HALF_M, 1.0, np.where(worst < AGAINST_FULL_M, 0.5, 0.0))
     if areas.middle.is_empty:
         return dac, ddc, ones
-    off = ~inside(areas.middle, place)
-    return dac, ddc, 1.0 - _strays(off, crossing, round(OFF_CENTRE_S / dt_s))
+    return dac, ddc, 1.0 - _strays(areas, place, crossing, round(OFF_CENTRE_S / dt_s))
 
 
-def _strays(off: Bool, crossing: Bool, limit: int) -> Bool:
-    """Is anybody off for `limit` steps on end, (P,)?  Steps in a junction are passed over."""
-    out = (off & ~crossing).sum(1) >= limit
+def _strays(areas: Areas, place: F64, crossing: Bool, limit: int) -> Bool:
+    """Is anybody off the middle for `limit` steps on end, (P,)?  Steps in a junction are passed over."""
+    some = slice(limit - 1, None, limit)  # so long a run has one of these steps
+    out = (~inside(areas.middle, place[:, some]) | crossing[:, some]).any(1)
     rows = np.flatnonzero(out)
-    run, longest = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    for k in range(off.shape[1] if len(rows) else 0):
-        run = np.where(crossing[rows, k], run, np.where(off[rows, k], run + 1, 0))
-        longest = np.maximum(longest, run)
-    out[rows] = longest >= limit
+    if not len(rows):
+        return np.asarray(out)
+    off, passed = ~inside(areas.middle, place[rows]), crossing[rows]
+    count = np.cumsum(off & ~passed, 1)
+    before = np.maximum.accumulate(np.where(off | passed, 0, count), axis=1)
+    out[rows] = (count - before).max(1) >= limit
     return np.asarray(out)
 
 

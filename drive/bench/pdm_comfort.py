@@ -24,8 +24,7 @@ def comfortable(scene: PdmScene, driven: Driven, dt_s: float) -> Bool:
     lever = scene.ego_size.centre_from_axle_m
     at_centre = accel + lever * (rate * rate + rate_change)
     steps = accel.shape[1]
-    smooth = _filter(steps, ACCEL_WINDOW, 2, 0, dt_s)
-    slope = smooth @ _filter(steps, JERK_WINDOW, 2, 1, dt_s)
+    smooth, slope = _smoothed(steps, dt_s)
     lon = at_centre @ smooth
     good = (lon > motion.LON_ACCEL_MPS2[0]) & (lon < motion.LON_ACCEL_MPS2[1])
     good &= np.abs(at_centre @ slope) < motion.LON_JERK_MPS3
@@ -54,8 +53,7 @@ def alike(scene: PdmScene, driven: Driven, previous: Driven | None, shift: int, 
     first = shift - 1
     before = previous.accel_mps2[:, first:], np.unwrap(previous.pose[..., 2], axis=1)[:, first:]
     count = steps + 1 - shift
-    smooth = _filter(count, ACCEL_WINDOW, 2, 0, dt_s)
-    slope = smooth @ _filter(count, JERK_WINDOW, 2, 1, dt_s)
+    smooth, slope = _smoothed(count, dt_s)
     turn, bend = (_filter(count, YAW_WINDOW, 2, order, dt_s) for order in (1, 2))
     size = np.abs(accel) - np.abs(before[0])
     good = np.ones(len(driven.pose), bool)
@@ -78,6 +76,13 @@ def _series(scene: PdmScene, driven: Driven) -> tuple[F64, F64, F64]:
     accel = row(scene.past[:, 0], scene.accel_mps2, driven.accel_mps2)
     rate = row(scene.past[:, 1], scene.yaw_rate_radps, driven.yaw_rate_radps)
     return accel, rate, np.unwrap(row(scene.past[:, 2], 0.0, driven.pose[..., 2]), axis=1)
+
+
+@lru_cache(maxsize=64)
+def _smoothed(steps: int, dt_s: float) -> tuple[F64, F64]:
+    """Matrices that smooth accelerations, and that take jerk from them."""
+    smooth = _filter(steps, ACCEL_WINDOW, 2, 0, dt_s)
+    return smooth, smooth @ _filter(steps, JERK_WINDOW, 2, 1, dt_s)
 
 
 @lru_cache(maxsize=64)

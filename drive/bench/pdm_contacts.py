@@ -1,5 +1,6 @@
 """Contacts of driven proposals with recorded road users: whose fault, and how soon (NC and TTC)."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,15 @@ BEHIND_COS, AHEAD_COS = float(np.cos(np.deg2rad(150.0))), float(np.cos(np.deg2ra
 
 
 class _Looks(NamedTuple):
-    """What is compared: the ego at step `now`, moved on by `ahead_s`, and road users at `then`; (E,) each."""
+    """What is compared: the ego at step `now`, moved on by `ahead_s`, and road users at `then`; (E,) each.
+
+    `column`: place in the steps x AHEAD_S table.
+    """
 
     now: I64
     then: I64
     ahead_s: F64
+    column: I64
 
 
 class _Events(NamedTuple):
@@ -63,36 +68,47 @@ def contacts(scene: PdmScene, pose: F64, speed_mps: F64, dt_s: float) -> tuple[F
     return nc, 1.0 - soon
 
 
+@lru_cache(maxsize=16)
 def _looks(rows: int, dt_s: float) -> _Looks:
     """In order of time; looks further ahead than the record are left out."""
-    last = rows - 1 - round(AHEAD_S[-1] / dt_s)
-    pairs = [(k, s) for k in range(rows) for s in AHEAD_S if s == 0.0 or k <= last]
-    now = np.array([k for k, _ in pairs])
-    ahead = np.array([s for _, s in pairs])
-    return _Looks(now, now + np.round(ahead / dt_s).astype(np.int64), ahead)
+    now, which = (one.ravel() for one in np.mgrid[:rows, : len(AHEAD_S)])
+    ahead = np.array(AHEAD_S)[which]
+    use = (ahead == 0.0) | (now <= rows - 1 - round(AHEAD_S[-1] / dt_s))
+    then = now + np.round(ahead / dt_s).astype(np.int64)
+    return _Looks(now[use], then[use], ahead[use], np.flatnonzero(use))
 
 
 def _hits(scene: PdmScene, pose: F64, speed: F64, looks: _Looks) -> _Events:
     """All contacts, ordered by proposal, road user and look."""
     size = scene.ego_size
     centre = centre_pose(pose, size.centre_from_axle_m)
-    ahead = speed[:, looks.now] * looks.ahead_s
-    yaw = centre[:, looks.now, 2]
-    ego_x = centre[:, looks.now, 0] + ahead * np.cos(yaw)
-    ego_y = centre[:, looks.now, 1] + ahead * np.sin(yaw)
-    users, valid = scene.agent_pose[:, looks.then], scene.agent_valid[:, looks.then]
+    ahead = speed[..., None] * AHEAD_S
+    yaw = centre[..., 2]
+    ego_x, ego_y = (
+        (centre[..., axis, None] + ahead * way[..., None]).reshape(len(pose), -1)[:, looks.column]
+        for axis, way in enumerate((np.cos(yaw), np.sin(yaw)))
+    )
     box = np.array([size.length_m, size.width_m])
     reach = (np.hypot(*box) + np.hypot(*scene.agent_size_m.T)) / 2
-    near = valid.copy()  # a box around all proposals first: most road users are far from all of them
-    for place, ego in ((users[..., 0], ego_x), (users[..., 1], ego_y)):
-        near &= (place >= ego.min(0) - reach[:, None]) & (place <= ego.max(0) + reach[:, None])
+    # Boxes around all proposals first, over all time and per look: most road users are far from all of them.
+    around = [(one.min(0), one.max(0)) for one in (ego_x, ego_y)]
+    close = scene.agent_valid
+    for axis, (low, high) in enumerate(around):
+        place = scene.agent_pose[..., axis]
+        close = close & (place >= low.min() - reach[:, None]) & (place <= high.max() + reach[:, None])
+    rows = np.flatnonzero(close.any(1))
+    users, near = scene.agent_pose[rows[:, None], looks.then], close[rows[:, None], looks.then]
+    reach, size_m = reach[rows], scene.agent_size_m[rows]
+    for axis, (low, high) in enumerate(around):
+        place = users[..., axis]
+        near &= (place >= low - reach[:, None]) & (place <= high + reach[:, None])
     a, look = np.nonzero(near)
     gap_x, gap_y = users[a, look, 0] - ego_x[:, look], users[a, look, 1] - ego_y[:, look]
     p, m = np.nonzero(gap_x * gap_x + gap_y * gap_y <= (reach * reach)[a])
     a, look = a[m], look[m]
-    there = np.stack([ego_x[p, look], ego_y[p, look], yaw[p, look]], -1)
-    hit = overlap(there, box, users[a, look], scene.agent_size_m[a])
-    return _Events(p[hit], a[hit], look[hit])
+    there = np.stack([ego_x[p, look], ego_y[p, look], yaw[p, looks.now[look]]], -1)
+    hit = overlap(there, box, users[a, look], size_m[a])
+    return _Events(p[hit], rows[a[hit]], look[hit])
 
 
 def _first(hits: _Events, use: Bool) -> _Events:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drive.bench.floors import ConstantVelocity, GoStraight
-from drive.bench.pdm import PdmTerms, drive_proposals, epdms, excuse, pdms, score_scenes
+from drive.bench.pdm import PdmTerms, drivable, drive_proposals, epdms, excuse, pdms, score_scenes
 from drive.bench.pdm_scene import PdmScene, scene_of, start_of
 from drive.bench.result import EvalTable, Metric, cluster_sums, versions
 from drive.contracts import DT_S, F64, STEPS, DriveLog, Plan, Policy, Turn, UserError
@@ -135,7 +135,7 @@ def _score_drive(
             for scene, one, last, gap in zip(scenes, proposals, before, shift, strict=True)
         ]
         for scene, one, terms, human, i in zip(scenes, proposals, scored, humans, steps, strict=True):
-            found[name].append(_case(log, scene, i, terms, human, not np.isfinite(one).all()))
+            found[name].append(_case(log, scene, i, terms, human, not drivable(one).all()))
 
 
 def _human(scene: PdmScene) -> F64:
@@ -163,7 +163,7 @@ def _usable(plan: Plan | None) -> F64:
 
 def _driven_before(log: DriveLog, steps: Sequence[int], source: Callable[[int], F64]) -> list[Any]:
     earlier = [i - BEFORE for i in steps if i >= BEFORE]
-    usable = [j for j in earlier if np.isfinite(source(j)).all()]
+    usable = [j for j in earlier if drivable(source(j)[None])[0]]
     if not usable:
         return [None] * len(steps)
     driven = drive_proposals([start_of(log, j) for j in usable], [source(j)[None] for j in usable])

@@ -197,6 +197,8 @@ def areas_of(road: RoadPatch, origin_world: F64, route: F64) -> Areas:
 
 def inside(area: Any, points: F64) -> Bool:
     """Which points (..., 2) lie inside a prepared area?  bool (...)."""
+    if area.is_empty:
+        return np.zeros(points.shape[:-1], bool)
     return np.asarray(shapely.contains_xy(area, points[..., 0], points[..., 1]), bool)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drive.bench.pdm import PdmTerms, drive_proposals, epdms, excuse, pdms, score_scenes
+from drive.bench.pdm import PdmTerms, _strays, drive_proposals, epdms, excuse, pdms, score_scenes
 from drive.bench.pdm_run import TERMS
 from drive.bench.pdm_scene import PdmScene, areas_of, scene_of
 from drive.cli.main import main
@@ -164,6 +164,29 @@ def test_order_and_failed_proposals_change_nothing_else(order: list[int]) -> Non
         assert np.allclose(getattr(more, f.name)[:5], getattr(here, f.name), equal_nan=True)
         assert getattr(more, f.name)[5] == 0.0
     assert epdms(more)[5] == pdms(more)[5] == 0.0
+
+
+@pytest.mark.parametrize("absurd", [1e300, -1e7, float("inf"), float("nan")])
+def test_a_plan_that_nobody_can_drive_scores_0_and_spoils_no_other(absurd: float) -> None:
+    one = scene(areas=None)
+    bad = straight()
+    bad[7, 0] = absurd
+    alone, beside = terms(one, straight()), terms(one, bad, straight())
+    for name in TERMS:
+        assert getattr(beside, name)[0] == 0.0
+        assert getattr(beside, name)[1] == pytest.approx(getattr(alone, name)[0], abs=1e-12, nan_ok=True)
+
+
+def test_lane_keeping_equals_a_count_by_hand(rng: np.random.Generator) -> None:
+    areas = scene().areas
+    assert areas is not None
+    for share in rng.uniform(0.3, 0.99, 60):
+        y = np.where(rng.random((8, 41)) < share, 2.0, 0.0)
+        crossing = rng.random((8, 41)) < rng.choice([0.0, 0.2])
+        got = _strays(areas, np.stack([np.zeros_like(y), y], -1), crossing, 20)
+        for row, passed, out in zip(y > 0.5, crossing, got, strict=True):
+            run = "".join("x" if off else "." for off in row[~passed])
+            assert out == ("x" * 20 in run)
 
 
 def test_scenes_in_a_batch_are_scenes_alone() -> None:

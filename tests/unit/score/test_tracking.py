@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drive.score.tracking import Driven, _bends, _fill, _steering_rate, track
+from drive.score.tracking import Driven, _bends, _Longways, _steer, _steering_plan, track
 
 DT_S, STEPS = 0.1, 40
 T = DT_S * np.arange(1, STEPS + 1)
@@ -103,13 +103,19 @@ def regulator(error: np.ndarray, v: float, accel: float, curvature: np.ndarray, 
 def test_the_regulator_equals_its_matrices(rng: np.random.Generator) -> None:
     for _ in range(20):
         error, curvature = rng.normal(0, [1.0, 0.2, 0.1]), rng.normal(0, 0.05, 40)
-        v, accel = rng.uniform(0, 15), rng.normal(0, 2)
-        basis = np.empty((5, 1))
-        _fill(basis, np.array([v * DT_S]), np.array([accel * DT_S**2]))
-        got = _steering_rate(
-            *(np.array([x]) for x in (error[0], error[1], error[2] / 2.86)),
-            basis,
-            _bends(curvature[None])[3],
-            np.array([DT_S / 2.86]),
+        v, accel = rng.uniform(0.5, 15), rng.normal(0, 2)
+        here = np.zeros((3, 2, 1))
+        here[:, 0, 0] = rng.normal(0, [20.0, 20.0, 1.0])
+        longways = _Longways(
+            np.full((2, 1), v), np.zeros((1, 1)), np.full((1, 1), accel), np.zeros((1, 1), bool)
         )
-        assert got[0] == pytest.approx(regulator(error, v, accel, curvature[3:13], 2.86), rel=1e-9)
+        plan = _steering_plan(here, longways, _bends(curvature[None])[3:4], np.array([2.86]), DT_S)
+        _, tangent = _steer(plan, np.array([error[2]]), _beside(here[:, 0, 0], error))
+        rate = (np.arctan(tangent[1, 0]) - error[2]) * (DT_S + 0.05) / DT_S**2
+        assert rate == pytest.approx(regulator(error, v, accel, curvature[3:13], 2.86), rel=1e-6)
+
+
+def _beside(pose: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Pose (3, 1) that is so far to the left of another one and turned."""
+    x, y, yaw = pose
+    return np.array([[x - error[0] * np.sin(yaw)], [y + error[0] * np.cos(yaw)], [yaw + error[1]]])
