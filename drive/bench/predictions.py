@@ -17,6 +17,7 @@ from drive.score.openloop import KEY_DT_S
 FRAMES = ("ego", "lidar", "world")
 COMMANDS = ("oracle", "navigation", "none")
 NAMED = 3
+FARTHEST_M = 1e6  # from the origin of any of the frames
 WRONG_M, FITS = 3.0, 0.3
 TURN_M, TURNS = 2.0, 5
 
@@ -54,7 +55,7 @@ class Coverage:
         planned: Samples in the set.
         covered: Those with a usable prediction.
         missing: Those without any.
-        non_finite: Those whose prediction is not finite.
+        non_finite: Those whose prediction is not finite, or absurdly far away.
         outside: Predictions of samples that are known but not in the set; left out.
         foreign: Predictions for tokens that are not in the tables; left out.
     """
@@ -129,12 +130,12 @@ def match(
     if not there.any():
         raise UserError(f"{predictions.where}: has no prediction for any of the {len(cases)} samples")
     raw = np.where(there[:, None, None], predictions.pose[index], np.nan)
-    finite = np.isfinite(raw).all((1, 2))
+    finite = (np.abs(raw) < FARTHEST_M).all((1, 2))  # false for NaN
     broken = [cases[i].token for i in np.flatnonzero(there & ~finite)]
     if broken and not allow_partial:
         raise UserError(
-            f"{predictions.where}: {len(broken)} predictions are not finite ({_some(broken)}); with "
-            "--allow-partial they count as failed"
+            f"{predictions.where}: {len(broken)} predictions are not finite or beyond {FARTHEST_M:.0e} m "
+            f"({_some(broken)}); with --allow-partial they count as failed"
         )
     _check_frame(predictions, cases, raw, finite)
     coverage = Coverage(
@@ -255,7 +256,9 @@ def _read_json(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
         except (TypeError, ValueError):
             raise UserError(f"{path}: {token}: rows of 2 or 3 numbers are expected") from None
         shape = shape or row.shape
-        if row.shape != shape or row.ndim != 2:
+        if row.ndim != 2:
+            raise UserError(f"{path}: {token}: rows of 2 or 3 numbers are expected")
+        if row.shape != shape:
             raise UserError(
                 f"{path}: {token}: has shape {row.shape}, others {shape}; give all the same steps"
             )

@@ -109,10 +109,22 @@ def test_missing_foreign_outside_and_non_finite_are_told_apart() -> None:
     assert (coverage.missing, coverage.non_finite, coverage.outside, coverage.foreign) == (1, 1, 1, 1)
     assert np.isnan(got[[0, 4]]).all()
     assert np.isfinite(got[[1, 2, 3, 5]]).all()
-    with pytest.raises(UserError, match=f"1 predictions are not finite .{TOKENS[4]}"):
+    with pytest.raises(UserError, match=f"1 predictions are not finite or beyond .*{TOKENS[4]}"):
         match(one, CASES, [*KNOWN, "elsewhere"], False)
     with pytest.raises(UserError, match="no prediction for any"):
         match(predictions(TRUTH[:1], tokens=["elsewhere"]), CASES, KNOWN, True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e7])
+def test_values_that_no_place_has_are_refused_or_fail(value: float) -> None:
+    pose = TRUTH.copy()
+    pose[2, 3, 0] = value
+    one = predictions(pose)
+    with pytest.raises(UserError, match=f"1 predictions are not finite or beyond .*{TOKENS[2]}"):
+        match(one, CASES, KNOWN, False)
+    got, coverage = match(one, CASES, KNOWN, True)
+    assert coverage.non_finite == 1
+    assert np.isnan(got[2]).all()
 
 
 def write(folder: Path, suffix: str, pose: np.ndarray, **head: Any) -> Path:
