@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from data_engine.nightly import STAGES
+from data_engine.registry import Registry
+
 pytestmark = pytest.mark.slow
 
 SMALL = (
@@ -79,6 +82,25 @@ def test_a_finished_night_answers_quickly(whole: Path, repo_root: Path) -> None:
     assert json.loads(whole.with_suffix(".json").read_text())["already_done"] is True
 
 
+def assert_same_night(one: Path, other: Path) -> None:
+    """Equal weights, decision, gate, cases and training set, and one champion."""
+    assert candidate_weights(one) == candidate_weights(other)
+    first, second = (
+        json.loads((w / "nightly" / "2026-11-30" / "summary.json").read_text()) for w in (one, other)
+    )
+    for key in ("decision", "mined", "curated", "candidate"):
+        assert first[key] == second[key]
+    # planning time is measured, not computed
+    gates = [[row for row in s["gate"] if row["metric"] != "planning time"] for s in (first, second)]
+    assert gates[0] == gates[1]
+    kept = [Registry(w) for w in (one, other)]
+    registered = [[(v.version, v.model_id) for v in registry.versions()] for registry in kept]
+    assert registered[0] == registered[1]
+    champions = [registry.get("champion") for registry in kept]
+    assert champions[0] is not None
+    assert champions[0] == champions[1]
+
+
 def test_killed_while_driving_and_while_training_gives_the_same_weights(
     whole: Path, repo_root: Path, tmp_path: Path
 ) -> None:
@@ -87,13 +109,16 @@ def test_killed_while_driving_and_while_training_gives_the_same_weights(
     kill_when(repo_root, workspace, night, ".drive.*/logs/*/*/sync.arrow")
     kill_when(repo_root, workspace, night, ".finetune.*/train/checkpoints/*")
     run(repo_root, workspace)
-    assert candidate_weights(workspace) == candidate_weights(whole)
-    summaries = [
-        json.loads((w / "nightly" / "2026-11-30" / "summary.json").read_text()) for w in (whole, workspace)
-    ]
-    for key in ("decision", "gate", "mined", "curated", "candidate"):
-        if key == "gate":  # planning time is measured, not computed
-            gates = [[row for row in s["gate"] if row["metric"] != "planning time"] for s in summaries]
-            assert gates[0] == gates[1]
-        else:
-            assert summaries[0][key] == summaries[1][key]
+    assert_same_night(workspace, whole)
+
+
+def test_killed_at_every_stage_boundary_the_night_ends_the_same(
+    whole: Path, repo_root: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "runs"
+    night = workspace / "nightly" / "2026-11-30"
+    for name in STAGES:
+        kill_when(repo_root, workspace, night, f"{name}/stage.json")
+    kill_when(repo_root, workspace, night, "report*")
+    run(repo_root, workspace)
+    assert_same_night(workspace, whole)

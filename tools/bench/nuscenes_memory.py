@@ -87,7 +87,8 @@ def official_scenes(limit: int | None) -> list[str]:
     splits = create_splits_scenes()
     if limit is None:
         return [*splits["val"], *splits["train"]]
-    return [*splits["val"][: limit - limit // 2], *splits["train"][: limit // 2]]
+    val = splits["val"][: limit - limit // 2]
+    return [*val, *splits["train"][: limit - len(val)]]
 
 
 def main() -> int:
