@@ -35,6 +35,7 @@ TO_PASS_ONCOMING = tuple(f"{kind}TwoWays" for kind in TO_PASS)
 PLACES, PLACE_SEED, SWING_M, LONGEST_M, AHEAD_M = 200, 1_000_003, 12.0, 16.0, 40.0
 POINT_EVERY_M = 12
 TRIGGER_M = 30.0
+BLOCKED_S = 60.0  # longer than any light is red: who stands so long will not go on
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,9 @@ def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
     places = [*np.arange(route.start_m, route.goal_m - POINT_EVERY_M / 2, POINT_EVERY_M), route.goal_m]
     points = tuple((float(route.at(s)[0]), float(route.at(s)[1]), float(route.z_m[int(s)])) for s in places)
     return FileRouteSpec(
-        route_id, group.town, seed, route.length_m, points_world=points, scenarios=(scenario,)
-    )
+        route_id, group.town, seed, route.length_m,
+        points_world=points, scenarios=(scenario,), blocked_s=BLOCKED_S,
+    )  # fmt: skip
 
 
 def _place(kind: str, town: str, seed: int, length_m: float) -> "Route":

@@ -18,6 +18,7 @@ from sim.scenario_types import STAGED
 OFF_COST = 3.0  # a waypoint a metre beside a lane weighs as much as this much detour [m]
 CHANGE_M = 25.0  # length of a change by one lane
 LANE_M = 3.5
+LEADERBOARD_BLOCKED_S = 180.0
 SHORTEST_CHANGE_M = 8
 REPETITION_SEED = 1_000_003
 
@@ -31,12 +32,14 @@ class FileRouteSpec(RouteSpec):
         scenarios: What the file wants to happen on it; only types in sim.scenario_types.STAGED do.
         weathers: Weather the file asks for.
         junction_share: Share of the route after which its first junction is passed; inf without one.
+        blocked_s: Standing so long [s] ends the drive; the leaderboard's is 180.
     """
 
     points_world: tuple[Point, ...] = field(default=(), repr=False)
     scenarios: tuple[Scenario, ...] = field(default=(), repr=False)
     weathers: tuple[Weather, ...] = field(default=(), repr=False)
     junction_share: float = math.inf
+    blocked_s: float = LEADERBOARD_BLOCKED_S
 
     def repeated(self, repetition: int) -> "FileRouteSpec":
         """The same route with another seed: what drives on it differs."""
@@ -52,6 +55,10 @@ class FileRouteSpec(RouteSpec):
     @property
     def note(self) -> str:
         """What is missing from the drive, to be said beside its score."""
+        short = f"; {self.blocked_s:g} s of standing end a drive"
+        return self._left_out_note() + (short if self.blocked_s != LEADERBOARD_BLOCKED_S else "")
+
+    def _left_out_note(self) -> str:
         if self.vehicles:
             return f"route file: simplified traffic{', some scenarios left out' if self.left_out else ''}"
         return f"route file: background traffic{' and some scenarios' if self.left_out else ''} left out"

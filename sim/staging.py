@@ -1,7 +1,7 @@
 """What a route file adds to a drive: scenarios, traffic, weather, the leaderboard's criteria."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import carla
 import numpy as np
@@ -76,7 +76,10 @@ def criteria_of(session: Session, staging: Staging | None) -> Criteria:
     if staging is None:
         return Criteria(session.map, time_limit_s(length, len(session.lights.stops)), TICK_S)
     limit = leaderboard_limit_s(length) + 30.0 * len(session.lights.stops)
-    return Criteria(session.map, limit, TICK_S, LEADERBOARD, staging.navigator.signs, Pace())
+    spec, rules = session.spec, LEADERBOARD
+    if isinstance(spec, FileRouteSpec):
+        rules = replace(rules, blocked_s=spec.blocked_s)
+    return Criteria(session.map, limit, TICK_S, rules, staging.navigator.signs, Pace())
 
 
 def weather_at(weathers: Sequence[Weather], percent: float) -> dict[str, float]:

@@ -32,6 +32,8 @@ def test_a_route_with_a_scenario_passes_its_trigger() -> None:
     assert np.hypot(*(points - place).T).min() < 12.0
     assert np.hypot(*np.diff(points, axis=0).T).max() <= 13.0
     assert route.left_out == ()
+    assert route.note.endswith("left out; 60 s of standing end a drive")
+    assert replace(route, blocked_s=180.0).note.endswith("left out")
 
 
 @pytest.mark.parametrize(
