@@ -25,11 +25,12 @@ def observation_at(
     image: tuple[U8, CameraModel] | None = None,
     earlier: U8 | None = None,
     camera: str = "front",
+    measured: tuple[float, float, float] | None = None,
 ) -> Observation:
     """Observation at key frame k >= 1 from frames 0..k only, except a route hint of provenance "oracle".
 
-    Speed and yaw rate are extrapolated to now from the last two backward differences (one if there is only
-    one).
+    Unless they were measured, speed and yaw rate are extrapolated to now from the last two backward
+    differences (one if there is only one).
 
     Args:
         t_us: int64 (K,), times of the key frames.
@@ -39,6 +40,7 @@ def observation_at(
         image: uint8 (H, W, 3) RGB and its camera, None for blind policies.
         earlier: The same of key frame k - 1; used if its time fits (drive.contracts.earlier_frame).
         camera: Name under which the image is given.
+        measured: Speed [m/s], acceleration [m/s2] and yaw rate [rad/s] now.
 
     Raises:
         ValueError: k < 1, as one pose tells no speed.
@@ -46,7 +48,7 @@ def observation_at(
     if k < 1:
         raise ValueError("an observation needs at least one earlier key frame")
     past_us, past = t_us[: k + 1], pose_world[: k + 1]
-    speed, accel, yaw_rate = ego_motion(past_us, past)
+    speed, accel, yaw_rate = measured or ego_motion(past_us, past)
     hint = oracle_route(pose_world, k) if route == "oracle" else straight_route()
     shots = [] if image is None else [image[0]]
     if shots and earlier is not None and earlier_frame(past_us[-2:]) is not None:

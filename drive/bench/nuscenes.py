@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from drive.bench.batch import batch_of
+from drive.bench.can_bus import EgoState, motion_at, with_can_bus
 from drive.bench.cases import STANDARD, Case, SampleSet, cases_of, choose
 from drive.bench.floors import FLOORS, EgoMLP
 from drive.bench.inputs import FUTURE_STEPS, RouteSource, observation_at
@@ -25,7 +26,7 @@ from drive.bench.off_road import DrivableArea
 from drive.bench.predictions import Coverage, Predictions, match
 from drive.bench.report import PROTOCOL, BenchReport, PolicyRow, SampleColumns
 from drive.bench.scoring import Truths, columns_of, groups, policy_row, truths
-from drive.contracts import DT_S, F64, U8, CameraModel, Plan, Policy, UserError
+from drive.contracts import DT_S, F64, U8, CameraModel, Observation, Plan, Policy, UserError
 from drive.progress import Progress
 from drive.score.openloop import KEY_DT_S
 
@@ -70,6 +71,7 @@ def bench_nuscenes(
     samples: str = STANDARD,
     families: bool = False,
     off_road: bool = False,
+    ego_state: EgoState = "auto",
 ) -> BenchReport:
     """Score a policy, and the floors beside it, against recorded driving.
 
@@ -88,12 +90,14 @@ def bench_nuscenes(
         samples: A rule of `drive.bench.cases`, or a JSON file with sample tokens.
         families: Also count collisions as the published metrics do.
         off_road: Also count steps off the drivable area; needs the map masks.
+        ego_state: Where speed, acceleration and yaw rate of now come from: "auto" = the CAN bus in scenes
+            that have it, key-frame poses elsewhere; "can" or "poses" = one of them everywhere.
 
     Raises:
         UserError: Wrong dataroot, version, split or samples; or the policy needs images and sensor files are
             missing.
     """
-    setting = _setting(dataroot, version, split, samples, families, off_road)
+    setting = _setting(dataroot, version, split, samples, ego_state, families, off_road)
     if announce:
         announce(setting.missing)
     source_name: Images = (images or "camera") if policy.needs_images else "none"
@@ -111,6 +115,7 @@ def bench_predictions(
     allow_partial: bool = False,
     announce: Callable[[SampleSet, Coverage], None] | None = None,
     off_road: bool = False,
+    ego_state: EgoState = "auto",
 ) -> BenchReport:
     """Score predictions from a file, of any planner, with the floors beside them; as `bench_nuscenes`.
 
@@ -123,11 +128,14 @@ def bench_predictions(
         allow_partial: See `drive.bench.predictions.match`.
         announce: Told the sample set and what the file covers of it before anything is scored.
         off_road: As there.
+        ego_state: As there, for the floors.
 
     Raises:
         UserError: As `bench_nuscenes` and `match`.
     """
-    setting = _setting(dataroot, version, split, samples, families=True, off_road=off_road, all_tokens=True)
+    setting = _setting(
+        dataroot, version, split, samples, ego_state, families=True, off_road=off_road, all_tokens=True
+    )
     pose, coverage = match(predictions, setting.cases, setting.known, allow_partial)
     if announce:
         announce(setting.chosen, coverage)
@@ -143,6 +151,7 @@ def _setting(
     version: str,
     split: str | None,
     samples: str,
+    ego_state: EgoState,
     families: bool,
     off_road: bool,
     all_tokens: bool = False,
@@ -154,7 +163,7 @@ def _setting(
         raise UserError(f"{dataroot}: none of the scenes of {chosen} are in the {version} tables")
     other = SPLITS[version][chosen]
     elsewhere = () if other == "folds" else split_scenes(tables, other)
-    tracks = read_scenes(tables, [*names, *elsewhere])
+    tracks = with_can_bus(read_scenes(tables, [*names, *elsewhere]), dataroot, ego_state)
     scenes = tracks[: len(names)]
     cases, sample_set = choose(scenes, samples)
     return _Setting(
@@ -199,6 +208,7 @@ def _report(
         groups=groups(next(iter(scored.values())).columns, truth),
         coverage=coverage,
         truth_off_road=truth.left,
+        measured=sum(motion_at(case.scene, case.k) is not None for case in setting.cases if case.k > 0),
     )
 
 
@@ -309,10 +319,8 @@ def _predict(
     for i in range(0, len(cases), BATCH):
         batch = cases[i : i + BATCH]
         seen = [
-            observation_at(
-                c.scene.t_us,
-                c.scene.pose_world,
-                c.k,
+            _seen(
+                c,
                 route=route,
                 image=source(c.scene, c.k) if source else None,
                 earlier=source(c.scene, c.k - 1)[0] if source else None,
@@ -323,6 +331,11 @@ def _predict(
         plans += [*got, *[None] * (len(batch) - len(got))][: len(batch)]
         bar.advance(len(batch), policy.name)
     return plans
+
+
+def _seen(case: Case, **more: Any) -> Observation:
+    scene, k = case.scene, case.k
+    return observation_at(scene.t_us, scene.pose_world, k, measured=motion_at(scene, k), **more)
 
 
 def _predict_folds(
@@ -336,9 +349,9 @@ def _predict_folds(
         key = tuple(s.name for s in scenes)
         if key not in fitted:
             train = [c for s in scenes for c in cases_of(s)]
-            seen = [observation_at(c.scene.t_us, c.scene.pose_world, c.k) for c in train]
+            seen = [_seen(c) for c in train]
             fitted[key] = EgoMLP().fit(seen, np.array([c.truth_ego for c in train]))
-        plans += fitted[key].plan([observation_at(case.scene.t_us, case.scene.pose_world, case.k)], seed=0)
+        plans += fitted[key].plan([_seen(case)], seed=0)
         bar.advance(1, EgoMLP.name)
     return plans
 

@@ -55,6 +55,8 @@ class SceneTrack:
         frames: K front-camera frames.
         files: Per key frame, channel -> file relative to the dataroot.
         lidar_ego: Pose [x_m, y_m, yaw_rad] of LIDAR_TOP on the car; its x axis points to the right.
+        measured: float64 (K, 3), speed [m/s], acceleration [m/s2] and yaw rate [rad/s] of the CAN bus; NaN
+            where there was no message, None without one.
     """
 
     name: str
@@ -67,6 +69,7 @@ class SceneTrack:
     frames: tuple[CameraFrame, ...]
     files: tuple[Mapping[str, str], ...]
     lidar_ego: tuple[float, float, float] = (0.943713, 0.0, -np.pi / 2)
+    measured: F64 | None = None
 
 
 def check_request(dataroot: str | Path, version: str, split: str | None) -> str:

@@ -122,6 +122,7 @@ class BenchReport:
         commands: Per sample, from the recorded future (oracle).
         coverage: What a file of predictions holds; None for a policy.
         truth_off_road: Six flags per sample for the recorded ego, or None.
+        measured: Evaluated samples at which the CAN bus gave the ego state.
     """
 
     dataset: str
@@ -144,3 +145,12 @@ class BenchReport:
     commands: tuple[str, ...]
     coverage: Coverage | None = None
     truth_off_road: Any = None
+    measured: int = 0
+
+    @property
+    def ego_state(self) -> str:
+        """Where speed, acceleration and yaw rate that policies and floors are given come from, in words."""
+        if self.measured == 0:
+            return "key-frame poses"
+        rest = "" if self.measured == self.evaluated else ", key-frame poses at the others"
+        return f"CAN bus at {self.measured} of {self.evaluated} samples{rest}"

@@ -233,7 +233,7 @@ def open_loop_table(report: BenchReport) -> EvalTable:
         failed=row.failed,
         seeds=(0,),
         versions=versions(),
-        facts={"command": row.command, "images": row.images, "ego state of floors": "key-frame poses"},
+        facts={"command": row.command, "images": row.images, "ego state of floors": report.ego_state},
         metrics=tuple(metrics),
         columns=table,
     )

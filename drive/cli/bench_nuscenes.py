@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "dataroot", "version", "policy", "predictions", "split", "samples", "images", "command_hint", "off_road",
+    "ego_state",
 )  # fmt: skip
 VERSION, STANDARD = "v1.0-mini", "standard"
 HORIZONS = ("1 s", "2 s", "3 s")
@@ -55,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("oracle", "none"),
         help="nuscenes: route hint for the policy: oracle = from the recorded future (default), none = "
         "straight on",
+    )
+    parser.add_argument(
+        "--ego-state",
+        choices=("auto", "can", "poses"),
+        help="nuscenes: speed, acceleration and yaw rate of now: auto (default) = CAN bus in scenes that "
+        "have it, else key-frame poses; can, poses = one of them everywhere",
     )
     parser.add_argument(
         "--off-road",
@@ -108,6 +115,7 @@ def _policy(args: argparse.Namespace, version: str, split: str) -> "BenchReport"
         samples=args.samples or STANDARD,
         families=True,
         off_road=args.off_road,
+        ego_state=args.ego_state or "auto",
     )
 
 
@@ -131,6 +139,7 @@ def _predictions(args: argparse.Namespace, version: str, split: str) -> "BenchRe
         allow_partial=args.allow_partial,
         announce=_print_coverage,
         off_road=args.off_road,
+        ego_state=args.ego_state or "auto",
     )
 
 
@@ -163,7 +172,7 @@ def _print_report(report: "BenchReport") -> None:
     absent = f", PARTIAL: {chosen.absent} of {chosen.planned} not in this split" if chosen.absent else ""
     print(f"samples: {chosen.name} ({chosen.words}), token hash {chosen.token_hash}{absent}")
     print(f"protocol: {report.protocol}")
-    print(f"ego_mlp trained on: {report.floor_training}")
+    print(f"ego_mlp trained on: {report.floor_training}; ego state: {report.ego_state}")
     at, up_to = [f"at {h}" for h in HORIZONS], [f"up to {h}" for h in HORIZONS]
     columns = ["policy", "command", "images", "n 1/2/3 s", "failed", *at, *up_to]
     _print_rows("L2 [m], strict", columns, report, lambda row: row.l2_m, 1.0)
@@ -265,6 +274,7 @@ def payload(report: "BenchReport") -> dict[str, Any]:
         "truth_collision_steps": report.truth_collision_steps,
         "truth_steps": report.truth_steps,
         "ego_mlp_trained_on": report.floor_training,
+        "ego_state": report.ego_state,
         "sample_set": report.sample_set,
         "coverage": report.coverage,
         "rows": [_row_payload(row) for row in report.rows],

@@ -7,6 +7,13 @@ from drive.bench.nuscenes_tables import open_tables
 from tools.bench.nuscenes_memory import BOXES, FRAMES, measure, official_scenes, write_tables
 
 
+def test_as_many_scenes_as_asked_for() -> None:
+    for limit, val in ((2, 1), (7, 4), (850, 150)):
+        names = official_scenes(limit)
+        assert len(set(names)) == limit
+        assert names[:val] == official_scenes(None)[:val]
+
+
 def test_two_scenes_are_scored_in_little_memory(tmp_path: Path) -> None:
     scenes = official_scenes(2)
     predictions = write_tables(tmp_path / "data", scenes, sweeps=1)
