@@ -16,6 +16,8 @@ from data_engine.config import NightlyConfig
 from data_engine.evidence import ModelEvidence, evidence_from_json, paired_cases
 from data_engine.forgetting import (
     backward_transfer,
+    forward_transfer_gem,
+    forward_transfer_libero,
     matrix_of,
     negative_backward_transfer,
     normalised_nbt,
@@ -105,6 +107,7 @@ def run_demo(config: DemoConfig, workspace: Path, limit: int | None = None) -> d
             if about.spoil:
                 after["drive"] = spoiler(about.spoil)
             run_night(night, after)
+            write_results(config, workspace, nights)
     return write_results(config, workspace, nights)
 
 
@@ -216,13 +219,10 @@ def write_results(config: DemoConfig, workspace: Path, nights: Sequence[Night]) 
             "union": _share(champion, None),
             "minutes": round(sum(summary["seconds"].values()) / 60, 1),
         })  # fmt: skip
-    made = matrix_of(matrix, learned)
-    known = replace(made, learned=tuple(learned.get(kind, len(matrix) - 1) for kind in made.kinds))
+    start = next((e for night in nights if (e := _evidence(night, CHAMPION)) is not None), None)
     whole = {
-        "nbt": negative_backward_transfer(known),
-        "normalised_nbt": normalised_nbt(known),
-        "bwt": backward_transfer(known),
-        "union_first": _first_union(nights),
+        **_transfer(matrix, learned, start),
+        "union_first": _share(start, None),
         "union_last": rows[-1]["union"] if rows else None,
         "minutes": round(sum(row["minutes"] for row in rows), 1),
     }
@@ -230,6 +230,22 @@ def write_results(config: DemoConfig, workspace: Path, nights: Sequence[Night]) 
     write_json(workspace / "demo.json", results)
     (workspace / "demo.md").write_text(table(results), encoding="utf-8")
     return results
+
+
+def _transfer(
+    matrix: Sequence[tuple[str, Mapping[str, float]]], learned: Mapping[str, int], start: ModelEvidence | None
+) -> dict[str, float]:
+    """NBT, BWT and FWT over nights; kinds that no night taught count as learned in the last one."""
+    made = matrix_of(matrix, learned)
+    known = replace(made, learned=tuple(learned.get(kind, len(matrix) - 1) for kind in made.kinds))
+    untrained = {} if start is None else success_by_kind(start.closed_loop, start.kinds)
+    return {
+        "nbt": negative_backward_transfer(known),
+        "normalised_nbt": normalised_nbt(known),
+        "bwt": backward_transfer(known),
+        "fwt_gem": forward_transfer_gem(known, untrained),
+        "fwt_libero": forward_transfer_libero(known),
+    }
 
 
 def kind_name(kind: str) -> str:
@@ -240,10 +256,6 @@ def kind_name(kind: str) -> str:
 def _evidence(night: Night, model: str) -> ModelEvidence | None:
     path = night.folder / "evaluate" / f"{model}.json"
     return evidence_from_json(read_json(path)) if path.exists() else None
-
-
-def _first_union(nights: Sequence[Night]) -> float | None:
-    return next((s for night in nights if (s := _share(_evidence(night, CHAMPION), None)) is not None), None)
 
 
 def _share(evidence: ModelEvidence | None, kinds: Sequence[str] | None) -> float | None:
@@ -301,7 +313,10 @@ def table(results: Mapping[str, Any]) -> str:
             f"| {_percent(row['union'])} | {row['minutes']} |"
         )
     whole = results["whole"]
-    measures = f"NBT {whole['nbt']:.3f} (normalised {whole['normalised_nbt']:.3f}), BWT {whole['bwt']:+.3f}"
+    measures = (
+        f"NBT {whole['nbt']:.3f} (normalised {whole['normalised_nbt']:.3f}), BWT {whole['bwt']:+.3f}, "
+        f"FWT {whole['fwt_gem']:+.3f} (GEM), {whole['fwt_libero']:.3f} (LIBERO)"
+    )
     union = f"all kinds {_percent(whole['union_first'])} -> {_percent(whole['union_last'])}"
     lines += ["", f"{measures}; {union}; {whole['minutes']} minutes.", ""]
     return "\n".join(lines)

@@ -109,6 +109,8 @@ def test_rows_and_measures_of_three_nights(tmp_path: Path) -> None:
     assert (found["whole"]["union_first"], found["whole"]["union_last"]) == (0.5, 1.0)
     assert [row["general_change"]["low"] for row in rows] == [0.0, 0.0, 0.0]
     assert found["whole"]["nbt"] == 0.0
+    assert found["whole"]["fwt_gem"] == 0.0
+    assert found["whole"]["fwt_libero"] == 1.0
     text = table(found)
     refused = "| 2026-01-03 | HardBreakRoute (labels spoiled) | refused: score_regression | 0 of 0 "
     assert f"{refused}| 100 % -> 100 % | +0.0 [+0.0, +0.0] |" in text
