@@ -1,7 +1,7 @@
 """PDMS and EPDMS: proposals driven by a tracked bicycle for 4 s and judged; the scene does not react."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from drive.score.tracking import Driven, track
 
 GATES_V1, GATES_V2 = ("nc", "dac"), ("nc", "dac", "ddc", "tlc")
 FAR = 1e6  # metres, radians
+EXCUSED = ("nc", "dac", "ddc", "tlc", "ttc", "ep", "lk")
 WEIGHTS_V1 = {"ep": 5.0, "ttc": 5.0, "hc": 2.0}
 WEIGHTS_V2 = {"ep": 5.0, "ttc": 5.0, "lk": 2.0, "hc": 2.0, "ec": 2.0}
 
@@ -120,13 +121,17 @@ def epdms(terms: PdmTerms) -> F64:
 
 
 def excuse(terms: PdmTerms, human: PdmTerms) -> PdmTerms:
-    """EPDMS's filter: a term in which the recorded driver (one row) gets 0 too is 1 for everybody."""
-    out = {}
-    for field in fields(PdmTerms):
-        value = getattr(terms, field.name)
-        fails = field.name != "progress_m" and float(getattr(human, field.name)[0]) == 0.0
-        out[field.name] = np.ones_like(value) if fails else value
-    return PdmTerms(**out)
+    """EPDMS's filter: a term of EXCUSED in which the recorded driver (one row) gets 0 too is 1 for everybody.
+
+    NAVSIM's code scores the recorded driver without a past and without a plan before, so comfort (HC, EC) is
+    never excused there; its published scores come from that.
+    """
+    return replace(terms, **{name: np.ones_like(getattr(terms, name)) for name in failed_too(human)})
+
+
+def failed_too(human: PdmTerms) -> tuple[str, ...]:
+    """Terms of EXCUSED in which the recorded driver (one row) gets 0."""
+    return tuple(name for name in EXCUSED if float(getattr(human, name)[0]) == 0.0)
 
 
 def _total(terms: PdmTerms, gates: Sequence[str], weights: dict[str, float]) -> F64:

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 
 from drive.bench.floors import ConstantVelocity, GoStraight
-from drive.bench.pdm import PdmTerms, drivable, drive_proposals, epdms, excuse, pdms, score_scenes
+from drive.bench.pdm import (
+    EXCUSED,
+    PdmTerms,
+    drivable,
+    drive_proposals,
+    epdms,
+    excuse,
+    failed_too,
+    pdms,
+    score_scenes,
+)
 from drive.bench.pdm_scene import PdmScene, scene_of, start_of
 from drive.bench.result import EvalTable, Metric, cluster_sums, versions
 from drive.contracts import DT_S, F64, STEPS, DriveLog, Plan, Policy, Turn, UserError
@@ -25,8 +35,8 @@ TERMS = tuple(f.name for f in fields(PdmTerms) if f.name != "progress_m")
 SCORES = ("epdms", "epdms_unfiltered", "pdms", *TERMS)
 PROTOCOL = (
     "non-reactive simulation, 4 s at 10 Hz, bicycle tracked by LQR; recorded road users; NC DAC DDC TLC "
-    "gates, EP TTC LK HC EC weighted 5 5 2 2 2 (EPDMS; terms that the recorded driver fails are excused; "
-    "without a plan before EC is left out), NC DAC, TTC EP C weighted 5 5 2 (PDMS); a failed plan scores 0"
+    "gates, EP TTC LK HC EC weighted 5 5 2 2 2 (EPDMS; terms but HC and EC that the recorded driver fails are "
+    "excused; without a plan before EC is left out), NC DAC, TTC EP C weighted 5 5 2 (PDMS); a failed plan scores 0"
 )
 
 
@@ -190,7 +200,7 @@ def _case(
         "epdms_unfiltered": float(epdms(terms)[0]),
         "pdms": float(pdms(terms)[0]),
         **{name: float(getattr(terms, name)[0]) for name in TERMS},
-        **{f"excused_{name}": bool(getattr(human, name)[0] == 0.0) for name in TERMS},
+        **{f"excused_{name}": name in failed_too(human) for name in EXCUSED},
         "progress_m": float(terms.progress_m[0]),
     }
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drive.bench.pdm import PdmTerms, _strays, drive_proposals, epdms, excuse, pdms, score_scenes
+from drive.bench.pdm import EXCUSED, PdmTerms, _strays, drive_proposals, epdms, excuse, pdms, score_scenes
 from drive.bench.pdm_run import TERMS
 from drive.bench.pdm_scene import PdmScene, areas_of, scene_of
 from drive.cli.main import main
@@ -147,6 +147,7 @@ def test_what_the_human_fails_is_excused() -> None:
     got = excuse(bad, human)
     assert (got.dac[0], got.lk[0], got.ep[0]) == (1.0, 0.0, 0.4)
     assert excuse(bad, filled()).dac[0] == 0.0
+    assert excuse(filled(hc=0.0), filled(hc=0.0)).hc[0] == 0.0  # comfort is not, as in NAVSIM's code
 
 
 @settings(max_examples=10)
@@ -243,7 +244,7 @@ def test_a_run_over_drives(drives: Path, tmp_path: Path, capsys: pytest.CaptureF
             )
             assert pdms(now)[0] == pytest.approx(columns["pdms"][k], abs=1e-12)
             assert epdms(now)[0] == pytest.approx(columns["epdms_unfiltered"][k], abs=1e-12)
-            excused = {t: np.ones(1) for t in TERMS if columns[f"excused_{t}"][k]}
+            excused = {t: np.ones(1) for t in EXCUSED if columns[f"excused_{t}"][k]}
             assert epdms(replace(now, **excused))[0] == pytest.approx(total, abs=1e-12)
         mean = next(row for row in data["rows"] if row["policy"] == name)["means"]["epdms"]["mean"]
         assert mean == pytest.approx(np.mean(columns["epdms"]))
