@@ -35,8 +35,9 @@ TERMS = tuple(f.name for f in fields(PdmTerms) if f.name != "progress_m")
 SCORES = ("epdms", "epdms_unfiltered", "pdms", *TERMS)
 PROTOCOL = (
     "non-reactive simulation, 4 s at 10 Hz, bicycle tracked by LQR; recorded road users; NC DAC DDC TLC "
-    "gates, EP TTC LK HC EC weighted 5 5 2 2 2 (EPDMS; terms but HC and EC that the recorded driver fails are "
-    "excused; without a plan before EC is left out), NC DAC, TTC EP C weighted 5 5 2 (PDMS); a failed plan scores 0"
+    "gates, EP TTC LK HC EC weighted 5 5 2 2 2 (EPDMS; terms but HC and EC that the recorded driver fails "
+    "are excused; without a plan before EC is left out), NC DAC, TTC EP C weighted 5 5 2 (PDMS); a failed "
+    "plan scores 0"
 )
 
 
