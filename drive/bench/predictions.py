@@ -1,6 +1,9 @@
 """Predictions of anybody's planner: read, matched with samples, brought into the ego frame."""
 
 import json
+import struct
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +19,11 @@ from drive.score.openloop import KEY_DT_S
 
 FRAMES = ("ego", "lidar", "world")
 COMMANDS = ("oracle", "navigation", "none")
-NAMED = 3
+NAMED, LONGEST = 3, 80
+UNREADABLE_NPZ = (
+    OSError, ValueError, EOFError, KeyError, RuntimeError, MemoryError, OverflowError,
+    zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
 FARTHEST_M = 1e6  # from the origin of any of the frames
 WRONG_M, FITS = 3.0, 0.3
 TURN_M, TURNS = 2.0, 5
@@ -224,7 +231,8 @@ def _misfit(predictions: Predictions, what: str, found: float, declared: float) 
 
 def _some(tokens: Sequence[str]) -> str:
     more = f" and {len(tokens) - NAMED} more" if len(tokens) > NAMED else ""
-    return ", ".join(tokens[:NAMED]) + more
+    shown = ["".join(c if c.isprintable() else "?" for c in token[:LONGEST]) for token in tokens[:NAMED]]
+    return ", ".join(shown) + more
 
 
 def _repeated(tokens: Sequence[str]) -> list[str]:
@@ -253,7 +261,7 @@ def _read_json(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
     for token, value in table.items():
         try:
             row = np.array(value, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"{path}: {token}: rows of 2 or 3 numbers are expected") from None
         shape = shape or row.shape
         if row.ndim != 2:
@@ -267,21 +275,19 @@ def _read_json(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
 
 
 def _read_npz(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
-    import zipfile
-
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE_NPZ as error:
         raise UserError(f"{path}: not a readable npz file ({error}); write it again") from None
     for name in ("token", "pose", "frame", "dt_s"):
         if name not in arrays:
             raise UserError(f"{path}: lacks the array {name!r} (has {', '.join(sorted(arrays))})")
     head = {k: v.item() for k, v in arrays.items() if v.ndim == 0}
-    try:
-        return head, [str(t) for t in arrays["token"].ravel()], arrays["pose"].astype(np.float64)
-    except (TypeError, ValueError):
-        raise UserError(f"{path}: pose holds no numbers") from None
+    for name, kinds, words in (("token", "U", "texts"), ("pose", "fiu", "numbers")):
+        if arrays[name].dtype.kind not in kinds:
+            raise UserError(f"{path}: {name} holds no {words} but {arrays[name].dtype}")
+    return head, [str(t) for t in arrays["token"].ravel()], arrays["pose"].astype(np.float64)
 
 
 def _read_parquet(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
@@ -295,6 +301,7 @@ def _read_parquet(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
     absent = [c for c in ("token", "step", "x", "y", "frame", "dt_s") if c not in table]
     if absent:
         raise UserError(f"{path}: lacks the columns {', '.join(absent)} (has {', '.join(map(str, table))})")
+    _check_columns(path, table)
     head: dict[str, Any] = {}
     for name in ("frame", "dt_s", "planner", "command"):
         values = table[name].unique().tolist() if name in table else []
@@ -315,3 +322,15 @@ def _read_parquet(path: Path) -> tuple[Mapping[str, Any], list[str], F64]:
     names = ["x", "y", "yaw"] if "yaw" in table else ["x", "y"]
     order = table.set_index(["token", "step"]).loc[[(t, s) for t in tokens for s in steps], names]
     return head, [str(t) for t in tokens], order.to_numpy(np.float64).reshape(len(tokens), len(steps), -1)
+
+
+def _check_columns(path: Path, table: Any) -> None:
+    """Refuse columns of texts that are no texts, and of numbers that are no numbers."""
+    for name in ("token", "frame", "planner", "command"):
+        if name in table and not table[name].map(lambda value: isinstance(value, str)).all():
+            raise UserError(f"{path}: {name} holds values that are no texts ({table[name].dtype})")
+    for name in ("step", "x", "y", "yaw", "dt_s"):
+        if name in table and table[name].dtype.kind not in "fiu":
+            raise UserError(f"{path}: {name} holds no numbers but {table[name].dtype}")
+    if not (table["step"] % 1 == 0).all():
+        raise UserError(f"{path}: step must count 1, 2, ..., and holds values that are no whole numbers")

@@ -18,6 +18,7 @@ from drive.score.openloop import FAILED_L2_M, HORIZONS_S, KEY_DT_S, strict
 
 HEAD, CASES = "result.json", "cases.parquet"
 FORMAT = 1
+SHOWN = 200
 LABELS = ("case_id", "status", "cluster", "group")
 
 
@@ -127,25 +128,62 @@ def load_table(path: Path) -> EvalTable:
     head = read_object(folder / HEAD, "kind", "suite", "protocol", "model", "planned", "metrics")
     try:
         cases = pd.read_parquet(folder / CASES)
-        metrics = tuple(
-            Metric(**{**one, "interval": Interval(**{k: _number(v) for k, v in one["interval"].items()})})
-            for one in head["metrics"]
-        )
-        table = EvalTable(
-            metrics=metrics,
-            columns={name: cases[name].to_numpy() for name in (*LABELS, *(m.name for m in metrics))},
-            seeds=tuple(head["seeds"]),
-            **{k: head[k] for k in ("kind", "suite", "protocol", "model", "planned", "run", "failed")},
-            **{k: head[k] for k in ("versions", "facts")},
-        )
-    except (OSError, KeyError, TypeError, AttributeError, ValueError, ArrowException) as error:
-        raise UserError(
-            f"{folder}: damaged ({str(error).splitlines()[0]}); run the benchmark again"
-        ) from None
+        table = _table(head, cases)
+    except (OSError, KeyError, TypeError, AttributeError, ValueError, OverflowError, ArrowException) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0][:SHOWN]
+        raise UserError(f"{folder}: damaged ({said}); run the benchmark again") from None
     for metric in table.metrics:
         if not np.isclose(mean_of(table, metric), metric.interval.mean, atol=1e-6, equal_nan=True):
             raise UserError(f"{folder}: {metric.name} does not recompute from {CASES}; run it again")
     return table
+
+
+def _table(head: Mapping[str, Any], cases: Any) -> EvalTable:
+    """Table of a read head and its cases.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError: Something is missing or of another kind.
+    """
+    metrics = tuple(
+        Metric(
+            name=_text(one["name"]),
+            better=_text(one["better"]),
+            missing=_number(one["missing"]),
+            interval=Interval(**{k: _number(v) for k, v in one["interval"].items()}),
+            n=_count(one["n"]),
+        )
+        for one in head["metrics"]
+    )
+    if not metrics or any(metric.better not in ("higher", "lower") for metric in metrics):
+        raise ValueError("metrics have to say whether higher or lower is better")
+    columns = {name: np.array([_text(v) for v in cases[name]], object) for name in LABELS}
+    numbers = {metric.name: cases[metric.name].to_numpy(np.float64) for metric in metrics}
+    return EvalTable(
+        kind=_text(head["kind"]),
+        suite=_text(head["suite"]),
+        protocol=_text(head["protocol"]),
+        model=_text(head["model"]),
+        planned=_count(head["planned"]),
+        run=_count(head["run"]),
+        failed=_count(head["failed"]),
+        seeds=tuple(_count(seed) for seed in head["seeds"]),
+        versions={key: str(value) for key, value in head["versions"].items()},
+        facts={key: str(value) for key, value in head["facts"].items()},
+        metrics=metrics,
+        columns=columns | numbers,
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is expected, got {value!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**12:
+        raise TypeError(f"a count is expected, got {value!r}")
+    return value
 
 
 def mean_of(table: EvalTable, metric: Metric) -> float:

@@ -12,6 +12,7 @@ from drive.contracts import UserError
 if TYPE_CHECKING:
     from drive.bench.pdm_run import PdmReport
 
+MOST = 10**9
 OPTIONS = ("drives", "policy", "every", "limit")
 EVERY = 5
 FAILED = 1
@@ -36,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
         )
     for name in ("every", "limit"):
         value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name} must be at least 1, got {value}")
+        if value is not None and not 1 <= value <= MOST:
+            raise UserError(f"--{name} must be from 1 to {MOST}, got {value}")
     policy = None
     if args.policy is not None:
         from drive.cli.policies import policy_factory

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_PLACE = (*DISK_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
+LONGEST = 1500
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
@@ -74,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        text = str(error)
+        print(f"error: {text[:LONGEST]}{'...' if len(text) > LONGEST else ''}", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("interrupted; the same command continues where it stopped", file=sys.stderr)

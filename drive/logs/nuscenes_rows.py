@@ -15,11 +15,17 @@ Kind = tuple[Callable[[Any], bool], str]  # is a value of this kind, and the kin
 MEND = "extract the metadata archive again"
 LATEST_US = 2**62
 UNIT_SLACK = 0.01
+LARGEST = 10**300
 ABSENT = object()
 
 
 def _numbers(value: Any, count: int) -> bool:
-    return isinstance(value, list) and len(value) == count and all(type(x) in (int, float) for x in value)
+    return isinstance(value, list) and len(value) == count and all(map(_number, value))
+
+
+def _number(value: Any) -> bool:
+    """Also NaN, but no whole number that no float holds."""
+    return type(value) is float or (type(value) is int and abs(value) < LARGEST)
 
 
 def _finite(value: Any, count: int) -> bool:

@@ -70,6 +70,36 @@ def test_damaged_results_are_one_line(tmp_path: Path, name: str, keep: int) -> N
 
 
 @pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("planned", []), ("planned", -1), ("planned", True), ("planned", 10**400), ("model", None),
+        ("seeds", 5), ("seeds", [{}]), ("versions", []), ("metrics", []), ("metrics", [1]),
+        ("missing", [1e300]), ("missing", "x" * 9999), ("better", "blue"), ("interval", {"mean": {}}), ("n", "1e999"),
+    ],
+)  # fmt: skip
+def test_heads_of_another_kind_are_one_short_line(tmp_path: Path, where: str, value: Any) -> None:
+    save_table(tmp_path / "a", table([1.0, 2.0]))
+    path = tmp_path / "a" / "result.json"
+    head = json.loads(path.read_text())
+    (head if where in head else head["metrics"][0])[where] = value
+    path.write_text(json.dumps(head))
+    with pytest.raises(UserError, match="damaged") as caught:
+        load_table(tmp_path / "a")
+    assert len(str(caught.value)) < 500 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize("column", ["case_id", "group", "score"])
+@pytest.mark.parametrize("value", [b"\xff", [1.0], {"a": 1}])
+def test_columns_of_another_kind_are_one_line(tmp_path: Path, column: str, value: Any) -> None:
+    save_table(tmp_path / "a", table([1.0, 2.0]))
+    cases = pd.read_parquet(tmp_path / "a" / "cases.parquet")
+    cases[column] = [value] * len(cases)
+    cases.to_parquet(tmp_path / "a" / "cases.parquet")
+    with pytest.raises(UserError, match="damaged"):
+        load_table(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"protocol": "q"}, "protocol is 'p' in A and 'q' in B"),

@@ -272,7 +272,8 @@ def test_drives_without_a_map_are_named(tmp_path: Path, capsys: pytest.CaptureFi
     [
         ([], "give --drives DIR"),
         (["--drives", "absent"], "absent"),
-        (["--drives", "x", "--every", "0"], "--every must be at least 1"),
+        (["--drives", "x", "--every", "0"], "--every must be from 1 to"),
+        (["--drives", "x", "--every", "9" * 30], "--every must be from 1 to"),
         (["--drives", "x", "--policy", "go_strait"], "did you mean 'go_straight'"),
         (["--drives", "x", "--dataroot", "x"], "--dataroot is an option of `drive bench nuscenes`"),
     ],

@@ -227,3 +227,51 @@ def test_odd_parquet_and_npz(tmp_path: Path) -> None:
 
 def test_builder_and_cases_agree() -> None:
     assert np.allclose(cases_of(SCENES[0])[0].truth_ego[-1, 2], 0.3)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("token", 3, "token holds values that are no texts"),
+        ("token", b"\xff", "token holds values that are no texts"),
+        ("frame", [1.0], "frame holds values that are no texts"),
+        ("dt_s", {"a": 1}, "dt_s holds no numbers"),
+        ("x", b"\xff", "x holds no numbers"),
+        ("y", True, "y holds no numbers"),
+        ("step", 0.5, "step holds no numbers|no whole numbers"),
+        ("step", float("nan"), "no whole numbers"),
+    ],
+)
+def test_parquet_columns_of_another_kind(tmp_path: Path, column: str, value: Any, words: str) -> None:
+    path = write(tmp_path, "parquet", TRUTH)
+    table = pd.read_parquet(path)
+    table[column] = [value] * len(table)
+    table.to_parquet(path)
+    with pytest.raises(UserError, match=words):
+        read_predictions(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("pose", np.zeros((2, 6, 2), complex), "pose holds no numbers"),
+        ("pose", np.zeros((2, 6, 2), bool), "pose holds no numbers"),
+        ("pose", np.full((2, 6, 2), "1.0"), "pose holds no numbers"),
+        ("token", np.array([1, 2]), "token holds no texts"),
+    ],
+)
+def test_npz_arrays_of_another_kind(tmp_path: Path, name: str, value: Any, words: str) -> None:
+    sound = {"token": np.array(["a", "b"]), "pose": np.zeros((2, 6, 2)), "frame": "ego", "dt_s": 0.5}
+    np.savez(tmp_path / "mine.npz", **(sound | {name: value}))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=words):
+        read_predictions(tmp_path / "mine.npz")
+
+
+def test_numbers_that_no_float_holds_and_tokens_that_no_line_holds(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    for pose, token in ((10**400, "a"), (0.0, "a\nb")):
+        rows = {token: [[pose, 0]] * 6}
+        path.write_text(json.dumps({"frame": "ego", "dt_s": 0.5, "predictions": rows}), encoding="utf-8")
+        with pytest.raises(UserError) as caught:
+            match(read_predictions(path), CASES, KNOWN, False)
+        assert "\n" not in str(caught.value)

@@ -74,6 +74,18 @@ def test_user_errors_have_no_traceback(echo: ModuleType, capsys: pytest.CaptureF
     assert capsys.readouterr().err == "error: x.yaml: broken; mend it\n"
 
 
+def test_an_endless_message_is_cut(echo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(_args: argparse.Namespace) -> int:
+        raise UserError("x.json: token " + "x" * 100_000)
+
+    echo.run = fail  # type: ignore[attr-defined]
+    assert cli.main(["echo"]) == 2
+    error = capsys.readouterr().err
+    assert len(error) < 2000
+    assert error.startswith("error: x.json: token xxx")
+    assert error.endswith("...\n")
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(errno.ENOSPC, 1), (errno.EROFS, 2), (errno.EACCES, 2), (errno.ENAMETOOLONG, 2)]
 )

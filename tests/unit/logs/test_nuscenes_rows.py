@@ -106,6 +106,8 @@ def test_every_field_we_use_is_checked(
         ("ego_pose", put(3, "translation", [1.0, None, 2.0]), "row 3: translation: expected 3 numbers, got"),
         ("ego_pose", put(3, "translation", [1.0, 2.0]), "translation: expected 3 numbers"),
         ("ego_pose", put(3, "translation", ["1", "2", "3"]), "translation: expected 3 numbers"),
+        ("ego_pose", put(3, "translation", [1.0, 10**400, 2.0]), "translation: expected 3 numbers"),
+        ("ego_pose", put(3, "rotation", [1, 10**400, 0, 0]), "rotation: expected a quaternion of length 1"),
         ("ego_pose", put(3, "rotation", [0.0, 0.0, 0.0, 0.0]), "rotation: expected a quaternion of length 1"),
         ("ego_pose", lambda rows: rows.append(rows[0]), "token 'scene-0103-0' is there twice"),
         ("ego_pose", lambda rows: rows.pop(4), "ego_pose_token: refers to token 'scene-0103-4'"),
