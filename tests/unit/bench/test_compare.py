@@ -74,7 +74,8 @@ def test_damaged_results_are_one_line(tmp_path: Path, name: str, keep: int) -> N
     [
         ("planned", []), ("planned", -1), ("planned", True), ("planned", 10**400), ("model", None),
         ("seeds", 5), ("seeds", [{}]), ("versions", []), ("metrics", []), ("metrics", [1]),
-        ("missing", [1e300]), ("missing", "x" * 9999), ("better", "blue"), ("interval", {"mean": {}}), ("n", "1e999"),
+        ("missing", [1e300]), ("missing", "x" * 9999), ("better", "blue"), ("interval", {"mean": {}}),
+        ("n", "1e999"),
     ],
 )  # fmt: skip
 def test_heads_of_another_kind_are_one_short_line(tmp_path: Path, where: str, value: Any) -> None:
