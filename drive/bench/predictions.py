@@ -85,7 +85,9 @@ def read_predictions(path: Path) -> Predictions:
     if path.suffix not in readers:
         raise UserError(f"--predictions {path}: must end in {', '.join(readers)}")
     if not path.is_file():
-        raise UserError(f"--predictions {path}: no such file")
+        raise UserError(
+            f"--predictions {path}: {'is a folder; give a file' if path.is_dir() else 'no such file'}"
+        )
     head, tokens, pose = readers[path.suffix](path)
     frame, dt_s = head.get("frame"), head.get("dt_s")
     if frame not in FRAMES:

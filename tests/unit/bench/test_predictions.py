@@ -275,3 +275,9 @@ def test_numbers_that_no_float_holds_and_tokens_that_no_line_holds(tmp_path: Pat
         with pytest.raises(UserError) as caught:
             match(read_predictions(path), CASES, KNOWN, False)
         assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(UserError, match=r"a\.json: is a folder"):
+        read_predictions(tmp_path / "a.json")
