@@ -17,6 +17,7 @@ PIECE_M, PIECE_POINTS = 22.0, 12
 OWN_MAP, MAPS = "map.arrow", "maps"
 DATA_ROOT = "PY123D_DATA_ROOT"
 NOT_FOR_CARS = ("BIKE_LANE",)
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AssertionError, AttributeError)
 
 
 def map_file(log: Path, dataset: str, location: str) -> Path | None:
@@ -43,7 +44,7 @@ def road_around(file: Path, path_world: F64) -> RoadPatch | None:
     """Lanes for cars within REACH_M of a path, cut into pieces of about PIECE_M; None if there are none.
 
     The width of a piece is that of the lane at its middle. A py123d map has no stop lines with a light's
-    state, so there are none.
+    state, so there are none here; see drive/logs/lights.py.
 
     Args:
         file: Map of py123d.
@@ -52,19 +53,9 @@ def road_around(file: Path, path_world: F64) -> RoadPatch | None:
     Raises:
         UserError: The file is no map of py123d, or of a version that this one does not read.
     """
-    from py123d.api.map.arrow.arrow_map_api import ArrowMapAPI
-    from py123d.datatypes.map_objects.map_layer_types import MapLayer
-    from shapely import LineString, Point
-
-    at = path_world[np.isfinite(path_world).all(1)]
-    region = LineString(at).buffer(REACH_M) if len(at) > 1 else Point(*at[0]).buffer(REACH_M)
     try:
-        found = ArrowMapAPI(file).query(region, [MapLayer.LANE], "intersects")[MapLayer.LANE]
-        lanes = sorted(found, key=lambda lane: str(lane.object_id))
-        pieces = [
-            piece for lane in lanes if lane.lane_type.name not in NOT_FOR_CARS for piece in _pieces(lane)
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AssertionError, AttributeError) as error:
+        pieces = [piece for lane in lanes_around(file, path_world) for piece in _pieces(lane)]
+    except UNREADABLE as error:
         raise UserError(f"{file}: not a map that py123d reads ({error}); convert the map again") from error
     if not pieces:
         return None
@@ -75,6 +66,26 @@ def road_around(file: Path, path_world: F64) -> RoadPatch | None:
         np.array(inside, np.bool_),
         np.zeros((0, 2, 2)),
     )
+
+
+def lanes_around(file: Path, path_world: F64) -> "list[Lane]":
+    """Lanes for cars within REACH_M of a path (N, 2), in order of their names.
+
+    Raises:
+        UserError: As `road_around`.
+    """
+    from py123d.api.map.arrow.arrow_map_api import ArrowMapAPI
+    from py123d.datatypes.map_objects.map_layer_types import MapLayer
+    from shapely import LineString, Point
+
+    at = path_world[np.isfinite(path_world).all(1)]
+    region = LineString(at).buffer(REACH_M) if len(at) > 1 else Point(*at[0]).buffer(REACH_M)
+    try:
+        found = ArrowMapAPI(file).query(region, [MapLayer.LANE], "intersects")[MapLayer.LANE]
+        lanes = [lane for lane in found if lane.lane_type.name not in NOT_FOR_CARS]
+    except UNREADABLE as error:
+        raise UserError(f"{file}: not a map that py123d reads ({error}); convert the map again") from error
+    return sorted(lanes, key=lambda lane: str(lane.object_id))
 
 
 def _pieces(lane: "Lane") -> list[tuple[F64, float, bool]]:

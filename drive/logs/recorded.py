@@ -31,6 +31,7 @@ from drive.geometry.se2 import resample_poses, to_local, wrap
 from drive.logs import columns
 from drive.logs.kinds import agent_kinds
 from drive.logs.layout import BOXES, CAMERA_KEYS, EGO, SOURCE, SYNC
+from drive.logs.lights import lights_ahead
 from drive.logs.maps import map_file, road_around
 from drive.logs.reader import ego_size, read_boxes
 
@@ -83,8 +84,11 @@ def read_recorded(folder: Path, meta: LogMeta, images: bool) -> DriveLog:
         )
     route = ego.pose_world[:, :2].copy()
     place = map_file(folder, meta.dataset, meta.town)
-    road = None if place is None else road_around(place, route)
-    return DriveLog(meta, ego, agents, size, plans, route, road)
+    if place is None:
+        return DriveLog(meta, ego, agents, size, plans, route, None)
+    front_m = size.centre_from_axle_m + size.length_m / 2
+    plans.aux[:, :2] = lights_ahead(folder, place, route, ego.t_us, plans.step, front_m)
+    return DriveLog(meta, ego, agents, size, plans, route, road_around(place, route))
 
 
 def source_metadata(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from drive.bench.pdm_run import bench_pdm
 from drive.contracts import RoadPatch, UserError
 from drive.logs import read_drive
 from drive.logs.layout import SCENE, find_log
-from drive.logs.maps import DATA_ROOT, map_file, road_around
+from drive.logs.lights import _begins
+from drive.logs.maps import DATA_ROOT, lanes_around, map_file, road_around
 from sim.routes import RouteSpec
 from sim.runner import run_suite
 from sim.server.opendrive import read_town
@@ -93,3 +94,56 @@ def test_where_a_map_is_looked_for(data_root: Path, tmp_path: Path, monkeypatch:
     (log / "map.arrow").write_bytes(b"not a map")
     with pytest.raises(UserError, match="not a map that py123d reads"):
         road_around(log / "map.arrow", np.zeros((2, 2)))
+
+
+def test_a_red_light_of_the_lane_that_is_driven_next_is_a_stop_line(data_root: Path) -> None:
+    from py123d.api.scene.arrow.modalities.arrow_traffic_light_detections import (
+        ArrowTrafficLightDetectionsWriter as Writer,
+    )
+    from py123d.datatypes.detections.traffic_light_detections import (
+        TrafficLightDetection as Light,
+    )
+    from py123d.datatypes.detections.traffic_light_detections import (
+        TrafficLightDetections,
+        TrafficLightDetectionsMetadata,
+        TrafficLightStatus,
+    )
+    from py123d.datatypes.time.timestamp import Timestamp
+
+    log = read_drive(data_root / "logs", "r__expert", images=False)
+    path = log.ego.pose_world[:, :2]
+    folder = find_log(data_root / "logs", "r__expert")
+    place = map_file(folder, "nightdrive", TOWN)
+    assert place is not None
+    lanes = lanes_around(place, path)
+    names = {str(lane.object_id) for lane in lanes}
+    begins = _begins(place, path, names)
+    assert begins  # the path leads into at least one lane after its start
+    name, begin = max(begins.items(), key=lambda item: item[1])
+    others = [int(other) for other in sorted(names - set(begins))][:20]
+
+    def write(status: TrafficLightStatus) -> None:
+        writer = Writer(folder, TrafficLightDetectionsMetadata())
+        for t_us in log.ego.t_us.tolist():
+            lights = [Light(int(name), status), *(Light(other, TrafficLightStatus.RED) for other in others)]
+            writer.write_modality(TrafficLightDetections(lights, Timestamp.from_us(t_us)))
+        writer.close()
+
+    try:
+        write(TrafficLightStatus.RED)
+        aux = read_drive(data_root / "logs", "r__expert", images=False).plans.aux
+        seen = aux[:, 0] == 0.0
+        assert seen.any()
+        along = np.append(0.0, np.cumsum(np.hypot(*np.diff(path, axis=0).T)))[log.plans.step]
+        front = log.ego_size.centre_from_axle_m + log.ego_size.length_m / 2
+        assert np.allclose(aux[seen, 1], begin - along[seen] - front, atol=1e-3)
+        red = bench_pdm(data_root / "logs", None, every=1)
+        write(TrafficLightStatus.GREEN)
+        green = bench_pdm(data_root / "logs", None, every=1)
+    finally:
+        (folder / "traffic_light_detections.arrow").unlink(missing_ok=True)
+    passed = [
+        next(row.means["tlc"].interval.mean for row in report.rows if row.policy == "recorded drive")
+        for report in (red, green)
+    ]
+    assert passed[0] < passed[1] == 1.0  # who drove through a light that is said to be red is at fault
