@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,7 +79,7 @@ def curate(
     cases: Sequence[BadCase],
     tonight: Sequence[DriveRef],
     replay: Sequence[DriveRef],
-    shown: Collection[Step],
+    shown: Mapping[Step, float],
     faults: Sequence[Mapping[str, Any]],
     config: CurateConfig,
     *,
@@ -94,8 +94,9 @@ def curate(
         cases: Mined cases of tonight's drives.
         tonight: Drives of tonight, demonstrations included.
         replay: Older drives.
-        shown: Moments of demonstrations that the champion would do otherwise: trained on where their label
-            passes. The rest of the demonstrations may be replayed.
+        shown: Moments of demonstrations that the champion would do otherwise, and how far off that is [m]:
+            trained on where their label passes, weighted by that. The rest of the demonstrations may be
+            replayed.
         faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
@@ -272,7 +273,7 @@ def _entries(
     trained: Sequence[Window],
     pool: Pool,
     refs: Sequence[DriveRef],
-    shown: Collection[Step],
+    shown: Mapping[Step, float],
     config: CurateConfig,
     seed: int,
 ) -> tuple[ManifestEntry, ...]:
@@ -291,9 +292,11 @@ def _entries(
         ("replay", replay, config.replay_share),
     ]
     present = sum(share for _, steps, share in groups if steps)
-    entries = [
-        ManifestEntry(log_id, i, share / present / len(steps), reason)
-        for reason, steps, share in groups
-        for log_id, i in steps
-    ]
+    entries = []
+    for reason, steps, share in groups:
+        weight = [shown[step] if reason == "demonstration" else 1.0 for step in steps]
+        entries += [
+            ManifestEntry(log_id, i, share / present * w / sum(weight), reason)
+            for (log_id, i), w in zip(steps, weight, strict=True)
+        ]
     return tuple(sorted(entries, key=lambda e: (e.log_id, e.plan_index)))

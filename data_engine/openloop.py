@@ -9,7 +9,7 @@ import numpy as np
 
 from data_engine.descriptor import label_commands
 from data_engine.evidence import OpenLoopItem
-from data_engine.pool import Step, is_near, moments
+from data_engine.pool import WELL_M, Step, apart_m, moments
 from data_engine.store import DriveRef
 from drive.contracts import DT_S, F32, DriveLog, Plan, PlanSteps, Policy
 from drive.data.observations import observation_at
@@ -69,12 +69,12 @@ def shadow_plans(policy: Policy, log: DriveLog, seed: int) -> PlanSteps:
     return replace(plans, plan_ego=pose, command=command, split_brain=split, confidence=sure)
 
 
-def done_otherwise(policy: Policy, refs: Sequence[DriveRef], seed: int) -> set[Step]:
-    """Moments of demonstrations at which the policy would not have done much the same.
+def done_otherwise(policy: Policy, refs: Sequence[DriveRef], seed: int) -> dict[Step, float]:
+    """Moments of demonstrations at which the policy would do something else, and how far off that is [m].
 
     Only these say something new; of a demonstration most is ordinary driving.
     """
-    found: set[Step] = set()
+    found: dict[Step, float] = {}
     with Progress("demonstrations", len(refs), "drives") as bar:
         for ref in refs:
             log = ref.read(images=policy.needs_images)
@@ -83,11 +83,10 @@ def done_otherwise(policy: Policy, refs: Sequence[DriveRef], seed: int) -> set[S
             for k in range(0, len(rows), MANY):
                 batch = rows[k : k + MANY]
                 plans = policy.plan([observation_at(log, i) for i in batch], seed)
-                found |= {
-                    (ref.meta.log_id, i)
-                    for i, plan in zip(batch, plans, strict=True)
-                    if not is_near(plan.best.pose_ego, log.plans.label_ego[i])
-                }
+                for i, plan in zip(batch, plans, strict=True):
+                    off_m = apart_m(plan.best.pose_ego, log.plans.label_ego[i])
+                    if not off_m <= WELL_M:
+                        found[ref.meta.log_id, i] = min(off_m, FAILED_M) if math.isfinite(off_m) else FAILED_M
             bar.advance(1, ref.meta.log_id)
     return found
 

@@ -69,15 +69,14 @@ def does_well(log: DriveLog, plan_index: int) -> bool:
     Replay holds the network to what the champion does; a champion that stands before an obstacle must not be
     held to that.
     """
-    return is_near(log.plans.plan_ego[plan_index], log.plans.label_ego[plan_index])
+    return not apart_m(log.plans.plan_ego[plan_index], log.plans.label_ego[plan_index]) > WELL_M
 
 
-def is_near(plan_ego: F32, label_ego: F32) -> bool:
-    """Are two trajectories (40, 3) on average less than WELL_M apart?  True where one is not known."""
+def apart_m(plan_ego: F32, label_ego: F32) -> float:
+    """Mean distance [m] of two trajectories (40, 3); NaN where one is not known, inf for another length."""
     if plan_ego.shape != label_ego.shape:
-        return False
-    error_m = float(np.hypot(*(plan_ego[:, :2] - label_ego[:, :2]).T).mean())
-    return not error_m > WELL_M
+        return math.inf
+    return float(np.hypot(*(plan_ego[:, :2] - label_ego[:, :2]).T).mean())
 
 
 def label_passes(log: DriveLog, plan_index: int) -> bool:

@@ -240,7 +240,7 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
             for ref in replay
             if ref.meta.log_id not in known | left_out.keys() and ref.route not in measured
         ],
-        done_otherwise(policy, shown, night.seed) if share and shown else (),
+        done_otherwise(policy, shown, night.seed) if share and shown else {},
         faults,
         night.config.curate,
         held_out_towns=night.config.held_out_towns,

@@ -1,6 +1,6 @@
 """Curation on a small log store: split by route, shares, hygiene, determinism."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> list[DriveRef]:
 def curated(
     refs: Sequence[DriveRef],
     config: CurateConfig = SETTINGS,
-    shown: Collection[tuple[str, int]] = (),
+    shown: Mapping[tuple[str, int], float] | None = None,
     **changes: Any,
 ) -> Curated:
     found = mine(
@@ -52,7 +52,7 @@ def curated(
         "parent_id": None,
         "seed": 7,
     } | changes
-    return curate(found.cases, refs, [], shown, found.faults, config, **settings)
+    return curate(found.cases, refs, [], shown or {}, found.faults, config, **settings)
 
 
 def test_shares_and_split(store: list[DriveRef]) -> None:
@@ -74,13 +74,14 @@ def test_demonstrations_teach_what_is_done_otherwise_but_not_of_routes_that_are_
         write_drive(tmp_path / "shown", replace(log, meta=replace(log.meta, log_id=f"{name}__expert")))
     config = replace(SETTINGS, bad_share=0.3, demonstration_share=0.2)
     demonstrations = collect([tmp_path / "shown"])
-    shown = {(ref.meta.log_id, i) for ref in demonstrations for i in range(3, 9)}
+    shown = {(ref.meta.log_id, i): float(i) for ref in demonstrations for i in range(3, 9)}
     made = curated([*store, *demonstrations], config, shown)
     mine_ = [e for e in made.manifest.entries if e.reason == "demonstration"]
     held = {route.split("/")[1] for route in made.held_out_routes}
     assert made.held_out_routes == alone.held_out_routes
     assert {e.log_id for e in mine_} == {f"{name}__expert" for name in set("abcdef") - held}
     assert {e.plan_index for e in mine_} == set(range(3, 9))
+    assert all(e.weight == pytest.approx(mine_[0].weight * e.plan_index / 3) for e in mine_)  # by how far off
     assert sum(e.weight for e in mine_) == pytest.approx(0.2)
     assert len({(e.log_id, e.plan_index) for e in made.manifest.entries}) == len(made.manifest.entries)
 
