@@ -94,9 +94,8 @@ def curate(
         cases: Mined cases of tonight's drives.
         tonight: Drives of tonight, demonstrations included.
         replay: Older drives.
-        shown: Moments of demonstrations that the champion would do otherwise, and how far off that is [m]:
-            trained on where their label passes, weighted by that. The rest of the demonstrations may be
-            replayed.
+        shown: Moments of demonstrations that the champion would do otherwise -> how far off [m]: trained on
+            where their label passes, weighted by that. The rest of the demonstrations may be replayed.
         faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
