@@ -96,6 +96,7 @@ def run_demo(config: DemoConfig, workspace: Path, limit: int | None = None) -> d
     """
     from data_engine.nightly import preflight, run_night
 
+    workspace = workspace.resolve()  # paths in it are part of what makes a night the same night
     if config.memory:
         _remember(config, workspace)
     nights = [one_night(config, workspace, n) for n in range(len(config.nights))][:limit]

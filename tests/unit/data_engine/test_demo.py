@@ -11,13 +11,14 @@ from data_engine.demo import (
     DemoConfig,
     DemoNight,
     one_night,
+    run_demo,
     spoiler,
     table,
     write_results,
 )
 from data_engine.evidence import ModelEvidence
 from data_engine.mine import Mined
-from data_engine.night import SUMMARY
+from data_engine.night import SUMMARY, Night
 from data_engine.pool import label_passes
 from data_engine.suites import gate_suite, tonight_suite
 from drive.config import load_config
@@ -122,3 +123,23 @@ def test_an_unfinished_night_ends_the_table(tmp_path: Path) -> None:
     found = write_results(CONFIG, tmp_path, nights)
     assert found["nights"] == []
     assert found["whole"]["union_last"] is None
+
+
+def test_the_same_workspace_by_another_name_is_the_same_demonstration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a relative path that began all nights again."""
+    started: list[str] = []
+
+    def run(night: Night, _: object) -> None:
+        started.append(night.key)
+        made = night_summary(Mined((), (), {}, {}), night=night.date, decision="nothing_to_do")
+        write_json(night.folder / SUMMARY, made)
+
+    monkeypatch.setattr("data_engine.nightly.run_night", run)
+    monkeypatch.setattr("data_engine.nightly.preflight", lambda night: night.start())
+    monkeypatch.chdir(tmp_path)
+    run_demo(CONFIG, Path("runs"), 1)
+    run_demo(CONFIG, tmp_path / "runs", 1)
+    run_demo(CONFIG, Path("runs") / ".." / "runs", 1)
+    assert len(started) == 1
