@@ -66,8 +66,8 @@ def _scores(axes: Any, a: EvalTable, b: EvalTable) -> None:
             axes.text(0.02, y + 0.4 * side, f"{value.mean:.3g}", va="center", fontsize=7)
     axes.set_yticks([y + 0.2 for y in range(len(a.metrics))], [m.name for m in a.metrics])
     axes.invert_yaxis()
-    axes.set_xlabel("share of the larger mean, 95 % intervals; numbers are the means")
-    _legend(axes)
+    axes.set_xlabel("share of the larger mean, 95 %; numbers: the means")
+    _legend(axes, "lower right")
 
 
 def _over_horizon(axes: Any, a: EvalTable, b: EvalTable) -> None:
@@ -125,8 +125,8 @@ def _worse(axes: Any, found: Comparison) -> None:
     axes.set_title("groups where B is worse" if worst else "no group where B is worse")
 
 
-def _legend(axes: Any) -> None:
+def _legend(axes: Any, place: str = "best") -> None:
     """Each label once."""
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    axes.legend(once.values(), once.keys(), fontsize=7)
+    axes.legend(once.values(), once.keys(), fontsize=7, loc=place)
