@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(arguments)
     except UserError as error:
         text = str(error)
-        print(f"error: {text[:LONGEST]}{'...' if len(text) > LONGEST else ''}", file=sys.stderr)
+        print(f"error: {_shortened(text)}", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("interrupted; the same command continues where it stopped", file=sys.stderr)
@@ -91,6 +91,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         mend = "make room; the same command continues" if full else "choose another place"
         print(f"error: {error.filename or 'a file'}: {error.strerror}; {mend}", file=sys.stderr)
         return 1 if full else EXIT_USER_ERROR
+
+
+def _shortened(text: str) -> str:
+    """Without the middle of an endless message: what is wrong stands first, how to mend it last."""
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def _dispatch(arguments: list[str]) -> int:
