@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from data_engine.config import NightlyConfig
-from data_engine.evidence import ModelEvidence, evidence_from_json, paired_cases
+from data_engine.evidence import ModelEvidence, evidence_from_json, plain_scores
 from data_engine.forgetting import (
     backward_transfer,
     forward_transfer_gem,
@@ -162,12 +162,14 @@ def spoiler(how: Spoil) -> Callable[[Night], None]:
     def spoil(night: Night) -> None:
         from data_engine.store import collect
         from drive.logs import write_drive
+        from drive.logs.layout import find_log
 
         folder = night.folder / "drive"
         done = read_json(folder / MARK)["drives"] if (folder / MARK).exists() else []
         for ref in collect([folder / "logs", folder / "shown" / "logs"]):
             if ref.meta.log_id not in done:
-                write_drive(ref.root, SPOILS[how](ref.read(images=True)))
+                place = find_log(ref.root, ref.meta.log_id).resolve()  # demonstrations are links
+                write_drive(place.parents[1], SPOILS[how](ref.read(images=True)))
                 done.append(ref.meta.log_id)
                 write_json(folder / MARK, {"how": how, "drives": done})
 
@@ -275,13 +277,8 @@ def _general_change(before: ModelEvidence | None, after: ModelEvidence | None) -
     """Change of the driving score [points] on plain routes over the night, with its 95 % interval."""
     if before is None or after is None:
         return None
-    pairs = [
-        pair
-        for pair in paired_cases(before.closed_loop, after.closed_loop)
-        if before.kinds.get(pair[0].case_id) in GENERAL
-    ]
-    old, new = ([c.score if c.status == "ok" else 0.0 for c in (p[k] for p in pairs)] for k in (0, 1))
-    return asdict(paired_bootstrap(new, old, seed=0)) if pairs else None
+    old, new = plain_scores(before, after)
+    return asdict(paired_bootstrap(new, old, seed=0)) if old else None
 
 
 def _fixes(before: ModelEvidence | None, after: ModelEvidence | None, kind: str) -> dict[str, Any]:

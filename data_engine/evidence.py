@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from data_engine.kinds import GENERAL
 from drive.contracts import CaseScore, EvalResult
 
 SAFETY_PREFIXES = ("collisions", "red_light", "outside_route_lanes")
@@ -92,3 +93,11 @@ def paired_cases(a: EvalResult, b: EvalResult) -> list[tuple[CaseScore, CaseScor
     """Usable cases that both results hold, in case_id order."""
     first, second = usable_cases(a), usable_cases(b)
     return [(first[key], second[key]) for key in sorted(first.keys() & second.keys())]
+
+
+def plain_scores(a: ModelEvidence, b: ModelEvidence) -> tuple[list[float], list[float]]:
+    """Driving scores of both models on plain routes, where nothing is staged; a failed drive counts 0."""
+    pairs = paired_cases(a.closed_loop, b.closed_loop)
+    plain = [pair for pair in pairs if a.kinds.get(pair[0].case_id) in GENERAL]
+    first, second = ([p[k].score if p[k].status == "ok" else 0.0 for p in plain] for k in (0, 1))
+    return first, second

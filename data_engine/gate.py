@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from data_engine.config import GateConfig
-from data_engine.evidence import ModelEvidence, OpenLoopItem, paired_cases, safety_failures, usable_cases
+from data_engine.evidence import (
+    ModelEvidence,
+    OpenLoopItem,
+    paired_cases,
+    plain_scores,
+    safety_failures,
+    usable_cases,
+)
 from data_engine.forgetting import (
     backward_transfer,
     matrix_of,
@@ -19,7 +26,6 @@ from data_engine.forgetting import (
     succeeded,
     success_by_kind,
 )
-from data_engine.kinds import GENERAL
 from drive.contracts import EvalResult
 from drive.score.bootstrap import Interval, paired_bootstrap, wilson
 
@@ -164,15 +170,10 @@ class _Judge:
 
     def general(self, champion: ModelEvidence, candidate: ModelEvidence) -> None:
         """Driving score on plain routes, where nothing is staged: not worse by more than a margin."""
-        pairs = [
-            (x.score if x.status == "ok" else 0.0, y.score if y.status == "ok" else 0.0)
-            for x, y in paired_cases(champion.closed_loop, candidate.closed_loop)
-            if champion.kinds.get(x.case_id) in GENERAL
-        ]
+        before, after = plain_scores(champion, candidate)
         margin = self.config.general_margin
-        if not pairs and margin is None:
+        if not before and margin is None:
             return
-        before, after = [x for x, _ in pairs], [y for _, y in pairs]
         bound = "shown only" if margin is None else f"interval not below -{margin:g}"
         row = self._row("driving score (plain routes)", "points", before, after, "higher", bound)
         if row.change is not None and margin is not None:

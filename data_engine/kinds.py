@@ -176,20 +176,22 @@ def variation(route: "RouteSpec", number: int) -> "RouteSpec | None":
         number: Which of its variations, from 1.
 
     Returns:
-        None for a route of a file with no, several or other scenarios than suites stage.
-
-    Raises:
-        UserError: The town has no such place or no further route that long.
+        None for a route of a file with no, several or other scenarios than suites stage, and where the town
+        is not known here, has no such place, or no route that long.
     """
     seed = zlib.crc32(f"{route.route_id}/{route.seed}/{number}".encode()) & 0x7FFFFFFF
     name = f"{route.route_id}_like{number}"
     scenarios = getattr(route, "scenarios", None)
-    if scenarios is None:
-        return replace(route, route_id=name, seed=seed)
-    if len(scenarios) != 1 or scenarios[0].type not in STREET_KINDS:
+    try:
+        if scenarios is None:
+            _route(route.town, seed, route.length_m)
+            return replace(route, route_id=name, seed=seed)
+        if len(scenarios) != 1 or scenarios[0].type not in STREET_KINDS:
+            return None
+        group = KindGroup(scenarios[0].type, route.town, 1, 0, min(2000.0, max(80.0, route.length_m)))
+        return kind_route(group, seed, name)
+    except UserError:  # a night does without it
         return None
-    group = KindGroup(scenarios[0].type, route.town, 1, 0, min(2000.0, max(80.0, route.length_m)))
-    return kind_route(group, seed, name)
 
 
 def kind_of(route: "RouteSpec") -> str:

@@ -75,8 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except UserError as error:
-        text = str(error)
-        print(f"error: {_shortened(text)}", file=sys.stderr)
+        print(f"error: {_shortened(str(error))}", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("interrupted; the same command continues where it stopped", file=sys.stderr)

@@ -79,6 +79,8 @@ def lanes_around(file: Path, path_world: F64) -> "list[Lane]":
     from shapely import LineString, Point
 
     at = path_world[np.isfinite(path_world).all(1)]
+    if not len(at):
+        return []
     region = LineString(at).buffer(REACH_M) if len(at) > 1 else Point(*at[0]).buffer(REACH_M)
     try:
         found = ArrowMapAPI(file).query(region, [MapLayer.LANE], "intersects")[MapLayer.LANE]

@@ -130,7 +130,7 @@ class FinetuneConfig:
         method: "lora" trains adapters on the heads; "heads" the same layers themselves; "full" everything.
         rank, alpha: Of the adapters; the update is scaled by alpha / rank.
         look_once: What the image part, which "lora" and "heads" leave as it is, sees on the samples is
-            computed once, on undisturbed images: several times as many steps in the same time.
+            computed once, on undisturbed images: fewer seconds a step.
         distill: Weight of staying close to the champion on replay samples.
         ewc: Weight of elastic weight consolidation (drive/train/continual.py); 0 = off.
         agem: Project gradients that would raise the loss on replay samples (A-GEM).

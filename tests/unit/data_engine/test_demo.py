@@ -20,6 +20,7 @@ from data_engine.evidence import ModelEvidence
 from data_engine.mine import Mined
 from data_engine.night import SUMMARY, Night
 from data_engine.pool import label_passes
+from data_engine.store import collect, link
 from data_engine.suites import gate_suite, tonight_suite
 from drive.config import load_config
 from drive.contracts import CaseScore, EvalResult, UserError
@@ -71,6 +72,21 @@ def test_wrong_labels_pass_the_gates_of_the_score(tmp_path: Path) -> None:
     assert label_passes(log, int(np.flatnonzero(known)[0]))
     assert find_faults(log) == [] or {f.kind for f in find_faults(log)} == {"frozen_image"}
     assert read_json(folder / MARK)["drives"] == ["cruise"]
+
+
+def test_demonstrations_are_spoiled_where_they_lie(tmp_path: Path) -> None:
+    """Found by a night that crashed: what is shown are links to what was tried."""
+    night = one_night(CONFIG, tmp_path, 2)
+    shown = night.folder / "drive" / "shown"
+    write_drive(shown / "tried" / "logs", builders.cruise(image_size=16))
+    link(collect([shown / "tried" / "logs"]), shown / "logs")
+    spoiler("labels")(night)
+    for folder in (shown / "logs", shown / "tried" / "logs"):
+        label = read_drive(folder, "cruise").plans.label_ego
+        assert np.nanmax(np.abs(label)) == 0
+    assert (shown / "logs" / "cruise").is_symlink() or any(
+        p.is_symlink() for p in (shown / "logs").rglob("*")
+    )
 
 
 def test_a_dying_sensor_is_a_fault_and_is_spoiled_once(tmp_path: Path) -> None:

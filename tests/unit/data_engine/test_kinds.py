@@ -115,3 +115,14 @@ def test_routes_of_files_with_other_scenarios_have_none() -> None:
     assert variation(replace(made, scenarios=made.scenarios * 2), 1) is None
     strange = replace(made.scenarios[0], type="OppositeVehicleRunningRedLight")
     assert variation(replace(made, scenarios=(strange,)), 1) is None
+
+
+def test_a_route_that_cannot_be_varied_is_left_out() -> None:
+    """Found by reading: a town without such a place would have ended every night for ever."""
+    made = kind_route(KindGroup("Accident", "Town03", 1, 5, 120.0), 5, "r")
+    assert isinstance(made, FileRouteSpec)
+    oncoming = replace(made.scenarios[0], type="AccidentTwoWays")
+    assert variation(replace(made, town="Town06", scenarios=(oncoming,)), 1) is None
+    assert variation(replace(made, town="Elsewhere"), 1) is None
+    assert variation(RouteSpec("p", "Elsewhere", 5, 150.0), 1) is None
+    assert variation(RouteSpec("p", "Town02", 5, 50_000.0), 1) is None
