@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from data_engine.descriptor import label_commands
 from data_engine.evidence import OpenLoopItem
 from data_engine.pool import WELL_M, Step, apart_m, moments
+from data_engine.rules import REAL
 from data_engine.store import DriveRef
 from drive.contracts import DT_S, F32, DriveLog, Plan, PlanSteps, Policy
 from drive.data.observations import observation_at
@@ -67,6 +68,29 @@ def shadow_plans(policy: Policy, log: DriveLog, seed: int) -> PlanSteps:
                 sure[i] = plan.command.confidence
             split[i] = "split_brain" in plan.flags
     return replace(plans, plan_ego=pose, command=command, split_brain=split, confidence=sure)
+
+
+def with_shadow(
+    drives: Sequence[DriveRef], champion: Callable[[], Policy] | None, seed: int
+) -> Iterator[tuple[DriveLog, str]]:
+    """Drives one by one with "", real logs with the champion's plans, or with why it could not plan there.
+
+    Args:
+        drives: To mine.
+        champion: Loads the policy, which happens once and only if there is a real log; None = no plans.
+        seed: Of the plans.
+    """
+    policy: Policy | None = None
+    for ref in drives:
+        if champion is None or ref.meta.simulator != REAL:
+            yield ref.read(), ""
+            continue
+        policy = policy or champion()
+        log = ref.read(images=True)
+        if policy.needs_images and not log.plans.images:
+            yield log, "camera policy, log has no images"
+        else:
+            yield replace(log, plans=shadow_plans(policy, log, seed)), ""
 
 
 def done_otherwise(policy: Policy, refs: Sequence[DriveRef], seed: int) -> dict[Step, float]:

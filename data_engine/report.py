@@ -11,6 +11,7 @@ import numpy as np
 from data_engine.config import ReportConfig
 from data_engine.gate import REASONS
 from data_engine.mine import clock, load_cases, nearest_plan
+from data_engine.pictures import moment_us, pick_cases, seen_from_above
 from data_engine.rules import REAL
 from data_engine.store import DriveRef, collect
 from drive.contracts import BadCase, DriveLog
@@ -86,7 +87,7 @@ def render_report(
         labels=_labels(summary, drives.values()),
         reason_words=REASONS,
         source_words=SOURCE_WORDS,
-        gallery=_gallery(pick_cases(cases, config, use), drives, use, config.clips),
+        gallery=_gallery(pick_cases(cases, config, use), drives, use, config.clips, folder / "mine"),
         rows=_case_rows(cases, summary["mined"]["starts_us"], use),
         faults=read_json(folder / "mine" / "faults.json"),
         charts=_charts(folder, summary),
@@ -102,28 +103,14 @@ def filters() -> dict[str, Callable[..., str]]:
     return {"num": _number, "pct": _percent, "words": _kind_words}
 
 
-def pick_cases(cases: Iterable[BadCase], config: ReportConfig, use: Mapping[str, str]) -> list[BadCase]:
-    """Cases to show: the worst of every source and kind, used ones and different drives first."""
-    groups: dict[tuple[str, str], list[BadCase]] = {}
-    for case in sorted(cases, key=lambda c: (c.case_id not in use, -c.severity, c.case_id)):
-        groups.setdefault((case.source, case.kind), []).append(case)
-    chosen: list[BadCase] = []
-    for key in sorted(groups):
-        fresh: list[BadCase] = []
-        for case in groups[key]:
-            if all(case.log_id != other.log_id for other in fresh):
-                fresh.append(case)
-        rest = [case for case in groups[key] if case not in fresh]
-        chosen += [*fresh, *rest][: config.pictures_per_kind]
-    rank = {case.case_id: n for n, case in enumerate(chosen)}
-    worst = sorted(chosen, key=lambda c: (-c.severity, c.case_id))[: config.pictures]
-    return sorted(worst, key=lambda c: rank[c.case_id])
-
-
 def _gallery(
-    cases: Sequence[BadCase], drives: Mapping[str, DriveRef], use: Mapping[str, str], clip_count: int
+    cases: Sequence[BadCase],
+    drives: Mapping[str, DriveRef],
+    use: Mapping[str, str],
+    clip_count: int,
+    mined: Path,
 ) -> list[dict[str, Any]]:
-    """One card per case; each drive is loaded once."""
+    """One card per case; each drive is loaded once. `mined` is the folder with the cases' pictures."""
     cards: dict[str, dict[str, Any]] = {}
     worst = sorted(cases, key=lambda case: (-case.severity, case.case_id))
     clips = {case.case_id for case in worst[:clip_count]}
@@ -131,7 +118,7 @@ def _gallery(
         log = drives[log_id].read(images=True)
         for case in (c for c in cases if c.log_id == log_id):
             word = use.get(case.case_id, "not used")
-            cards[case.case_id] = _card(case, log, word, case.case_id in clips)
+            cards[case.case_id] = _card(case, log, word, case.case_id in clips, mined)
     return [cards[case.case_id] for case in cases]
 
 
@@ -151,8 +138,8 @@ def _clip(log: DriveLog, at_us: int) -> str | None:
     return "data:image/gif;base64," + base64.b64encode(data.getvalue()).decode()
 
 
-def _card(case: BadCase, log: DriveLog, use: str, clip: bool) -> dict[str, Any]:
-    at_us = (case.start_us + case.end_us) // 2 if case.kind == "stuck" else case.start_us
+def _card(case: BadCase, log: DriveLog, use: str, clip: bool, mined: Path) -> dict[str, Any]:
+    at_us = moment_us(case)
     return {
         "kind": case.kind,
         "route": case.route,
@@ -164,7 +151,7 @@ def _card(case: BadCase, log: DriveLog, use: str, clip: bool) -> dict[str, Any]:
         "terms": [TERM_WORDS.get(k, k + " {:.2f}").format(v) for k, v in sorted(case.terms.items())],
         "use": use,
         "simulator": log.meta.simulator,
-        "bev": png_uri(draw_bev(log, at_us)),
+        "bev": png_uri(seen_from_above(case, log, mined)),
         "clip": _clip(log, at_us) if clip else None,
         "camera": _camera(log, at_us),
         "detail": next((e.detail for e in log.events if e.t_us == case.start_us and e.detail), ""),

@@ -6,8 +6,9 @@ Results of earlier stages lie in `night.folder / <stage name>`.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,16 @@ from data_engine.gate import decide
 from data_engine.hygiene import screen
 from data_engine.mine import kinds_by_source, load_cases, mine
 from data_engine.night import SUMMARY, Night, earlier_nights
+from data_engine.openloop import done_otherwise, with_shadow
+from data_engine.pictures import with_pictures
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
-from data_engine.rules import REAL
 from data_engine.sources import ingest
 from data_engine.store import DriveRef, collect, link
 from data_engine.suites import tonight_suite
 from data_engine.tables import read_tables
 from data_engine.versions import code_version
 from drive.config import config_sha
-from drive.contracts import F32, DriveLog, Manifest, ManifestEntry, Policy
+from drive.contracts import F32, Manifest, ManifestEntry, Policy
 from drive.files import read_json, read_object, write_json
 
 LOGS, COLUMNS, RESULT, SHOWN = "logs", "columns", "result.json", "shown"
@@ -112,15 +114,18 @@ def mine_cases(night: Night, out: Path) -> Mapping[str, Any]:
     """Check tonight's drives and logs, then find bad cases in those that can be trusted."""
     screened = screen([night.folder / "drive" / LOGS, demonstrations(night.folder), *ingested(night)])
     drives = [ref for ref in tonight_drives(night) if ref.meta.log_id not in screened.left_out]
+    champion = partial(champion_policy, night)
     found = mine(
-        _with_shadow(night, drives),
+        with_shadow(drives, champion if night.config.mine.shadow else None, night.seed),
         night.config.mine,
         night.config.held_out_towns,
         screened,
         known_scenes(night),
         out / COLUMNS,
     )
-    write_json(out / "cases.json", [asdict(case) for case in found.cases])
+    refs = {ref.meta.log_id: ref for ref in drives}
+    cases = with_pictures(found.cases, refs, night.config.report, out)
+    write_json(out / "cases.json", [asdict(case) for case in cases])
     write_json(out / "faults.json", list(found.faults))
     write_json(out / "left_out.json", dict(screened.left_out))
     return {
@@ -149,32 +154,11 @@ def known_scenes(night: Night) -> F32 | None:
     return np.asarray(known[:: max(1, len(known) // KNOWN_SCENES)], np.float32)
 
 
-def _with_shadow(night: Night, drives: Sequence[DriveRef]) -> Iterator[tuple[DriveLog, str]]:
-    """Drives one by one; real logs with the champion's plans where it can plan on them."""
-    policy: Policy | None = None
-    for ref in drives:
-        if ref.meta.simulator != REAL or not night.config.mine.shadow:
-            yield ref.read(), ""
-            continue
-        if policy is None:
-            policy = champion_policy(night)
-        yield _shadow(ref, policy, night.seed)
-
-
 def champion_policy(night: Night) -> Policy:
     """The pinned champion, loaded."""
     from drive.model import policy_factory
 
     return policy_factory(model_folder(night, "champion"))()
-
-
-def _shadow(ref: DriveRef, policy: Policy, seed: int) -> tuple[DriveLog, str]:
-    from data_engine.openloop import shadow_plans
-
-    log = ref.read(images=True)
-    if policy.needs_images and not log.plans.images:
-        return log, "camera policy, log has no images"
-    return replace(log, plans=shadow_plans(policy, log, seed)), ""
 
 
 def replayed(night: Night) -> list[Path]:
@@ -219,8 +203,6 @@ def log_roots(night: Night) -> list[Path]:
 
 def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
     """Turn the cases into a manifest, and show the drives it refers to as one log folder."""
-    from data_engine.openloop import done_otherwise
-
     champion = read_json(model_folder(night, "champion") / "meta.json")
     policy = champion_policy(night)
     tonight, replay = tonight_drives(night), collect(replay_roots(night))

@@ -8,7 +8,7 @@ import pytest
 
 from data_engine.config import ReportConfig
 from data_engine.mine import Mined
-from data_engine.report import loss_curve, pick_cases, render_report
+from data_engine.report import loss_curve, render_report
 from tests.night_builders import mined_night, summary
 
 
@@ -72,13 +72,6 @@ def test_it_says_what_got_fixed_and_shows_clips_of_the_worst(night: tuple[Path, 
     text = plain.read_text(encoding="utf-8")
     assert "image/gif" not in text
     assert "What got fixed" not in text
-
-
-def test_the_pictures_cover_every_kind(night: tuple[Path, Path, Mined]) -> None:
-    found = night[2]
-    chosen = pick_cases(found.cases, ReportConfig(pictures_per_kind=1, pictures=10), {})
-    assert sorted(c.kind for c in chosen) == sorted({c.kind for c in found.cases})
-    assert len(pick_cases(found.cases, ReportConfig(pictures=1), {})) == 1
 
 
 def test_the_training_curve_is_read_by_name(tmp_path: Path) -> None:
