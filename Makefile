@@ -37,7 +37,8 @@ lock: $(INSTALLED)  ## write the versions installed now to constraints.txt
 base: $(INSTALLED)  ## record the expert on 180 routes and train the shipped base model from it (an hour and a half on 2 cores)
 	@$(BIN)/drive sim --suite collect --policy expert --perturb 0.07 --workers 2 --out runs/base/collect
 	@$(BIN)/drive train --config configs/train/base.yaml --data runs/base/collect/logs --out runs/base/train
-	@echo "model: runs/base/train/model; copy its files over drive/model/base to ship it"
+	@$(BIN)/drive train --config configs/train/critic.yaml --data runs/base/collect/logs --out runs/base/critic --init-from runs/base/train/model
+	@echo "model: runs/base/critic/model; copy its files over drive/model/base to ship it"
 
 clean:  ## remove the environment and tool caches; runs/ stays
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info

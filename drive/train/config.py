@@ -95,6 +95,8 @@ class TrainConfig:
         init_from: Model whose weights and frozen statistics to start from; null = from scratch.
         eyes_from: Model whose image part to take over, frozen: what it sees on the samples is computed once,
             and training the rest takes a fraction of the time; null = train the image part too.
+        part: "critic" trains the critic of the model `init_from` alone, and gives it one if it has none; the
+            planner stays as it is.
         exclude_towns: Never trained on.
         validation_share: Share of routes held out for the numbers at the end.
         split_seed: Which routes these are: the same for all training seeds.
@@ -110,6 +112,7 @@ class TrainConfig:
     cache: Path | None = None
     init_from: Path | None = None
     eyes_from: Path | None = None
+    part: Literal["all", "critic"] = "all"
     exclude_towns: tuple[str, ...] = HELD_OUT_TOWNS
     validation_share: Annotated[float, Bounds(0, 0.9)] = 0.1
     split_seed: Count = 0

@@ -9,10 +9,11 @@ from drive.data.batches import collate
 from drive.data.ground import OCCUPIED, ONCOMING, ROAD
 from drive.data.samples import Samples
 from drive.model.agents import boxes_of
-from drive.model.diffusion import obedience, sample
+from drive.model.diffusion import Proposals, obedience, sample
 from drive.model.horizon import KNOTS, STRIDE
 from drive.model.network import PlannerNetwork
 from drive.train.agents import found
+from drive.train.dreaming import faults, truth_of
 from drive.train.learner import encode
 from drive.train.losses import Batch, inputs_of
 
@@ -70,7 +71,20 @@ def _measure(network: PlannerNetwork, samples: Samples, rows: I64) -> dict[str, 
         numbers |= found(boxes_of(network.agents(scene.ground)), batch["agents"], network.seen_cells)
     if network.config.use_command:
         numbers |= {"obeyed": obedience(command, chosen[:, None], batch["true_speed_mps"])[:, 0]}
+    if network.criticises:
+        numbers |= _critic_errors(proposals, batch)
     return {name: value.float().numpy() for name, value in numbers.items()}
+
+
+def _critic_errors(proposals: Proposals, batch: Batch) -> dict[str, Tensor]:
+    """Shares of the faulty proposals found safe, and of the safe ones found faulty, (B,); NaN without one."""
+    bad = torch.from_numpy(faults(proposals.knots_ego.numpy(), truth_of(batch)).any(-1)).float()
+    told = (proposals.safety.exp() < 0.5).float()
+    known = torch.where(batch["ground_known"].all(1), 1.0, torch.nan)
+    return {
+        "critic_missed": known * (bad * (1 - told)).sum(1) / bad.sum(1),
+        "critic_false": known * (told * (1 - bad)).sum(1) / (1 - bad).sum(1),
+    }
 
 
 def _ground_errors(seen: Tensor, batch: Batch) -> dict[str, Tensor]:

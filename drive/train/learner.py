@@ -6,6 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from drive.contracts import UserError
 from drive.model.network import Inputs, PlannerNetwork, Scene, Seen
 from drive.train.config import LoopConfig
 from drive.train.critic import critic_loss
@@ -44,6 +45,37 @@ class PlannerLearner(Learner):
         if not (self.weights.dream or self.weights.dream_unsafe):
             return {}
         return dream_loss(self.network, scene, batch, self.weights, generator)
+
+
+class CriticLearner(PlannerLearner):
+    """Trains the critic alone: the planner stays as it is, to the bit.
+
+    Raises:
+        UserError: The planner has no critic.
+    """
+
+    def __init__(self, network: PlannerNetwork, loop: LoopConfig, weights: LossWeights) -> None:
+        super().__init__(network, loop, weights)
+        if not network.criticises:
+            raise UserError("part: this planner has no critic to train; set model.critic_width above 0")
+        network.eval().requires_grad_(False)
+        network.critic.train().requires_grad_(True)
+
+    def terms(self, batch: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """The critic's term, on what the frozen planner proposes under its own and other commands."""
+        with torch.no_grad():
+            scene = scene_of(self.network, batch, self.loop.precision)
+            command = hide_commands(batch["command"], self.network.config.command_drop, generator)
+            done = noise_and_denoise(self.network, scene, command, knots_of(batch), generator)
+        return critic_loss(self.network, scene, done, batch, self.weights, generator)
+
+    def trained(self) -> dict[str, Tensor]:
+        """The critic's tensors."""
+        return self.network.critic.state_dict()
+
+    def load_trained(self, tensors: dict[str, Tensor]) -> None:
+        """Put back what `trained` gave."""
+        self.network.critic.load_state_dict(tensors)
 
 
 def scene_of(network: PlannerNetwork, batch: dict[str, Tensor], precision: str) -> Scene:

@@ -22,7 +22,7 @@ from drive.train.evaluate import evaluate_samples
 from drive.train.features import give_eyes, seen_features
 from drive.train.fit import fit
 from drive.train.hardware import check_hardware, end_others, first, in_turn
-from drive.train.learner import PlannerLearner
+from drive.train.learner import CriticLearner, PlannerLearner
 
 MODEL = "model"
 
@@ -57,11 +57,13 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
         dump_config(config, out_dir / "config.yaml")
     network, parent = _start(config, bundle, rows)
     eyes, features = None, None
-    if config.eyes_from is not None and config.model.use_image:
-        eyes = give_eyes(network, config.eyes_from)
+    look = config.eyes_from or (config.init_from if config.part == "critic" else None)
+    if look is not None and network.config.use_image:
+        eyes = give_eyes(network, look)
         with in_turn(cache):
             features = seen_features(network, bundle.samples, f"{eyes}/{bundle.key}", cache)
-    learner = PlannerLearner(network, config.loop, config.loss)
+    learner_of = CriticLearner if config.part == "critic" else PlannerLearner
+    learner = learner_of(network, config.loop, config.loss)
     batches = Batches(
         bundle.samples, rows, config.loop.batch_size, config.loop.seed,
         config.model.camera, config.augment, features=features,
@@ -87,9 +89,12 @@ def train(config: TrainConfig, out_dir: Path) -> Path:
 def _check_combination(config: TrainConfig) -> None:
     if config.hardware.accelerator == "gpu" and (config.loss.dream or config.loss.dream_unsafe):
         raise UserError("loss.dream: dreams are judged on the CPU only; set it to 0, or accelerator=cpu")
-    if config.eyes_from is not None and config.augment.yaw_rad:
+    if config.part == "critic" and config.init_from is None:
+        raise UserError("part: a critic is trained for a planner that there is; give --init-from MODEL")
+    if (config.eyes_from is not None or config.part == "critic") and config.augment.yaw_rad:
         raise UserError(
-            "augment.yaw_rad: with eyes_from images are looked at once and cannot turn; set it to 0"
+            "augment.yaw_rad: with eyes_from, or part=critic, images are looked at once and cannot turn; "
+            "set it to 0"
         )
 
 
@@ -133,7 +138,7 @@ def _fingerprint(config: TrainConfig, bundle: Bundle, parent: str | None, eyes: 
         "model": config.model, "loop": config.loop, "augment": config.augment, "loss": config.loss,
         "validation_share": config.validation_share, "standing_share": config.standing_share,
         "split_seed": str(config.split_seed),
-        "data": bundle.key, "parent": parent, "eyes": eyes,
+        "data": bundle.key, "parent": parent, "eyes": eyes, "part": config.part,
     }  # fmt: skip
     return sha256_json({name: part if isinstance(part, str | float | None) else config_sha(part)
                         for name, part in parts.items()})[:16]  # fmt: skip

@@ -189,3 +189,35 @@ def test_eyes_that_do_not_fit_are_one_line(config: TrainConfig, straight: Path, 
     turning = replace(config, eyes_from=straight, augment=replace(config.augment, yaw_rad=0.1))
     with pytest.raises(UserError, match=r"augment\.yaw_rad"):
         train(turning, tmp_path / "two")
+
+
+def test_a_critic_alone_is_trained_for_a_planner_that_stays_as_it_is(
+    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blind = replace(config, model=replace(config.model, critic_width=0))
+    planner = train(blind, tmp_path / "planner")
+    job = replace(config, part="critic", init_from=planner, loop=replace(config.loop, ema_decay=0.0))
+    killed_at(job, tmp_path / "one", 5, monkeypatch)
+    model = train(job, tmp_path / "one")
+    old, new = weights(planner), weights(model)
+    for name in old:
+        assert torch.equal(old[name], new[name]), name
+    added = new.keys() - old.keys()
+    assert added
+    assert all(name.startswith("critic.") for name in added)
+    assert_equal(train(job, tmp_path / "two"), model)
+    meta = json.loads((model / "meta.json").read_text())
+    assert meta["parent_id"] == json.loads((planner / "meta.json").read_text())["model_id"]
+    assert {"critic_missed", "critic_false"} & meta["provenance"]["validation"].keys()
+
+
+def test_a_critic_that_cannot_be_trained_is_one_line(config: TrainConfig, tmp_path: Path) -> None:
+    planner = train(replace(config, model=replace(config.model, critic_width=0)), tmp_path / "planner")
+    job = replace(config, part="critic", init_from=planner)
+    for said, wrong in (
+        ("give --init-from MODEL", replace(job, init_from=None)),
+        ("set it to 0", replace(job, augment=replace(job.augment, yaw_rad=0.1))),
+        ("has no critic to train", replace(job, model=replace(job.model, critic_width=0))),
+    ):
+        with pytest.raises(UserError, match=said):
+            train(wrong, tmp_path / "critic")
