@@ -139,13 +139,16 @@ class GateConfig:
     """Bounds of the promotion gate; see docs for the reason code each of them can raise.
 
     Attributes:
+        kinds: Kinds of held-out routes that are judged, as docs/fleet.md names them: those that the fleet has
+            met. What else the held-out suite has is driven and shown. None = all.
         new_safety_failures: Routes on which only the candidate hits something, runs a red light or leaves
             the road.
         max_score_drop: Driving-score points (0-100) that the mean may fall.
         general_margin: Driving-score points by which the 95 % interval of the change on plain routes (nothing
             staged) may reach below 0; None = not asked, as few routes make the interval wide.
-        max_ade_increase: Relative increase of the open-loop error that is tolerated on held-out drives.
-        max_agreement_drop: Drop of the command agreement (share of steps) that is tolerated.
+        max_ade_increase: Relative increase of the open-loop error that is tolerated on held-out drives; a
+            larger one is refused where it is beyond noise.
+        max_agreement_drop: Drop of the command agreement (share of steps) that is tolerated, likewise.
         min_case_gain: Relative reduction of the mined cases' error (held-out siblings) that promotion needs.
         max_latency_ratio: Candidate / champion planning time above this is a warning.
         latency_limit: Candidate / champion planning time above this is refused: no noise explains it.
@@ -157,6 +160,7 @@ class GateConfig:
             are the champion's or a metric is missing or not finite. For experiments on what a gate is worth.
     """
 
+    kinds: tuple[str, ...] | None = None
     new_safety_failures: Count = 0
     max_score_drop: Annotated[float, Bounds(0, 100)] = 3.0
     general_margin: Annotated[float, Bounds(0, 100)] | None = None

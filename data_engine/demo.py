@@ -64,8 +64,8 @@ class DemoConfig:
         first_date: Of the first one.
         towns: Where tonight's routes are.
         gate_towns: Where the routes of all kinds are on which champion and candidate are compared.
-        routes: Tonight's routes per kind and town.
-        siblings: Routes per kind and town of the comparison; the same every night.
+        routes: Tonight's routes per kind, shared by the towns that have places for it.
+        siblings: Routes per kind of the comparison, likewise; the same every night.
         length_m: Of every route.
         memory: Routes of the suite "collect" that the expert drives once, before the first night: what every
             night may replay, as a team keeps drives that its base model was trained on.
@@ -76,8 +76,8 @@ class DemoConfig:
     first_date: str = "2026-01-01"
     towns: tuple[str, ...] = ("Town01", "Town03")
     gate_towns: tuple[str, ...] = ("Town02", "Town10HD")
-    routes: AtLeastOne = 4
-    siblings: AtLeastOne = 2
+    routes: AtLeastOne = 8
+    siblings: AtLeastOne = 4
     length_m: float = 150.0
     memory: Count = 0
     night: NightlyConfig = field(default_factory=NightlyConfig)
@@ -132,6 +132,7 @@ def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
     write_json(union, _groups(kinds, config.gate_towns, config.siblings, 700, config.length_m))
     day = date.fromisoformat(config.first_date) + timedelta(days=number)
     replay = str(workspace / MEMORY / "logs") if config.memory else config.night.curate.replay
+    met = {kind_name(kind): None for night in config.nights[: number + 1] for kind in night.kinds}
     settings = replace(
         config.night,
         workspace=str(workspace),
@@ -139,6 +140,7 @@ def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
         held_out_towns=config.gate_towns,
         drive=replace(config.night.drive, suite=f"{PREFIX}{tonight}", routes=0),
         evaluate=replace(config.night.evaluate, suite=f"{PREFIX}{union}", routes=0),
+        gate=replace(config.night.gate, kinds=tuple(met)),
     )
     return find_night(settings, day.isoformat(), [])
 
@@ -146,13 +148,23 @@ def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
 def _groups(
     kinds: Sequence[str], towns: Sequence[str], count: int, first_seed: int, length_m: float
 ) -> dict[str, Any]:
-    """A file of kinds; JSON is YAML too."""
-    groups = [
-        {"kind": kind, "town": town, "count": count, "first_seed": first_seed, "length_m": length_m}
-        for kind in kinds
-        for town in towns
-        if fits(kind, town, length_m)
-    ]
+    """A file of kinds with `count` routes of each; JSON is YAML too.
+
+    Raises:
+        UserError: No town has a place for a kind.
+    """
+    groups = []
+    for kind in kinds:
+        having = [town for town in towns if fits(kind, town, length_m)]
+        if not having:
+            raise UserError(f"nights: no place for {kind} in {', '.join(towns)}; add a town that has one")
+        for n, town in enumerate(having):
+            share = count // len(having) + (n < count % len(having))
+            if share:
+                groups.append({
+                    "kind": kind, "town": town, "count": share, "first_seed": first_seed,
+                    "length_m": length_m,
+                })  # fmt: skip
     return {"description": f"{', '.join(kinds)} in {', '.join(towns)}", "groups": groups}
 
 

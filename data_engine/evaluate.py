@@ -56,6 +56,8 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
     drives |= {ref.meta.log_id: ref for ref in held_out}
     retest_units, retest_drives = to_retest(night)
     drives = retest_drives | drives
+    kinds = {route.route_id: kind_of(route) for route in suite.routes}
+    unit_kinds = {r.meta.log_id: kinds[r.meta.route] for r in held_out if r.meta.route in kinds}
     report: dict[str, Any] = {"held_out_units": len(held_units), "sibling_units": len(sibling_units)}
     for model, stage in STAGE_OF.items():
         folder = night.folder / stage / "model"
@@ -66,7 +68,8 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
             siblings=score_units(policy, sibling_units, drives, night.seed, "mined cases"),
             held_out=score_units(policy, held_units, drives, night.seed, "open loop"),
             fixes=fixes.get(model),
-            kinds={route.route_id: kind_of(route) for route in suite.routes},
+            kinds=kinds,
+            unit_kinds=unit_kinds,
             retest={
                 item.unit: item.ade_m
                 for item in score_units(policy, retest_units, drives, night.seed, "known cases")

@@ -1,7 +1,7 @@
 """What the gate looks at: one model on the held-out suite and on recorded planning steps."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from data_engine.kinds import GENERAL
@@ -46,6 +46,7 @@ class ModelEvidence:
         held_out: Open loop on held-out drives.
         fixes: Closed loop on tonight's routes that were kept apart; None = there were none.
         kinds: Route id -> kind of route, of the held-out suite.
+        unit_kinds: Unit of `held_out` -> kind of its route.
         retest: case_id -> error on the window of a case of tonight or of the case store.
     """
 
@@ -55,6 +56,7 @@ class ModelEvidence:
     held_out: tuple[OpenLoopItem, ...]
     fixes: EvalResult | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
+    unit_kinds: Mapping[str, str] = field(default_factory=dict)
     retest: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -68,6 +70,7 @@ def evidence_from_json(value: Mapping[str, Any]) -> ModelEvidence:
         held_out=tuple(OpenLoopItem(**item) for item in value["held_out"]),
         fixes=None if fixes is None else result_from_json(fixes),
         kinds=dict(value.get("kinds", {})),
+        unit_kinds=dict(value.get("unit_kinds", {})),
         retest=dict(value.get("retest", {})),
     )
 
@@ -77,6 +80,21 @@ def result_from_json(value: Mapping[str, Any]) -> EvalResult:
     result = dict(value)
     cases = tuple(CaseScore(**case) for case in result.pop("cases"))
     return EvalResult(cases=cases, **result)
+
+
+def of_kinds(evidence: ModelEvidence, kinds: Sequence[str] | None) -> ModelEvidence:
+    """What the evidence says about routes of some kinds of the held-out suite; None = all of it."""
+    if kinds is None:
+        return evidence
+    routes = {route for route, kind in evidence.kinds.items() if kind in kinds}
+    cases = tuple(case for case in evidence.closed_loop.cases if case.case_id in routes)
+    units = evidence.unit_kinds
+    return replace(
+        evidence,
+        closed_loop=replace(evidence.closed_loop, planned=len(routes), cases=cases),
+        held_out=tuple(item for item in evidence.held_out if units.get(item.unit) in kinds),
+        kinds={route: kind for route, kind in evidence.kinds.items() if kind in kinds},
+    )
 
 
 def safety_failures(case: CaseScore) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from data_engine.config import GateConfig
 from data_engine.evidence import (
     ModelEvidence,
     OpenLoopItem,
+    of_kinds,
     paired_cases,
     plain_scores,
     safety_failures,
@@ -39,18 +40,19 @@ REASONS = {
     "new_safety_failure": "the candidate alone hit something, ran a red light or left its lanes",
     "score_regression": "the driving score fell beyond noise, or by more than is tolerated",
     "general_regression": "on plain routes the driving score may have fallen by more than is tolerated",
-    "open_loop_regression": "the open-loop error on held-out drives grew by more than is tolerated",
-    "agreement_regression": "commands and trajectories agree less often",
+    "open_loop_regression": "the open-loop error on held-out drives grew beyond noise and what is tolerated",
+    "agreement_regression": "commands and trajectories agree less often, beyond noise",
     "no_sibling_cases": "no mined case on a route that was kept apart, so a fix cannot be measured",
     "low_fix_rate": "too few of the failed routes that were kept apart are driven without fault now",
     "forgetting": "kinds of route that were driven well before are driven worse now",
     "latency_regression": "planning takes far longer than the champion's",
-    "no_improvement": "the error on mined cases of routes that were kept apart did not fall beyond noise",
+    "no_improvement": "neither mined cases kept apart nor routes without fault got better beyond noise",
     "champion_changed": "another model became champion while this night was running",
 }
 ALWAYS = ("identical_weights", "missing_metric", "non_finite_metric")  # reasons of an advisory gate, too
 POWER_Z = 1.959964 + 0.841621
 MIN_CHANGE = 1e-12
+SURE = 0.05
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,9 @@ def decide(
 
     `history` has a row per earlier night: its name and the success by kind of route of its champion.
     """
+    champion, candidate = (of_kinds(model, config.kinds) for model in (champion, candidate))
+    if config.kinds is not None:
+        history = [(name, {k: v for k, v in row.items() if k in config.kinds}) for name, row in history]
     judge = _Judge(config, seed)
     if champion.model_id == candidate.model_id:
         judge.reasons["identical_weights"] = f"both are {champion.model_id}"
@@ -110,6 +115,7 @@ def decide(
     judge.safety(champion.closed_loop, candidate.closed_loop)
     judge.siblings(champion.siblings, candidate.siblings)
     judge.fixes(champion.fixes, candidate.fixes)
+    judge.closed_loop(champion, candidate)
     judge.held_out(champion.held_out, candidate.held_out)
     judge.forgetting(champion, candidate, history)
     judge.latency(champion, candidate)
@@ -128,10 +134,10 @@ def minimum_detectable(differences: Sequence[float]) -> float:
     return float(POWER_Z * np.std(np.asarray(differences, np.float64), ddof=1) / math.sqrt(n))
 
 
-def better_by_sign(better: int, worse: int, level: float = 0.05) -> bool:
-    """One-sided sign test: is it unlikely that so many of the changed cases got better by chance?"""
+def by_chance(better: int, worse: int) -> float:
+    """One-sided sign test: how likely at least so many of the changed cases get better by chance."""
     n = better + worse
-    return n > 0 and sum(math.comb(n, k) for k in range(better, n + 1)) / 2**n < level
+    return float(sum(math.comb(n, k) for k in range(better, n + 1)) / 2**n)
 
 
 @dataclass
@@ -219,10 +225,7 @@ class _Judge:
         self.rows.append(row)
 
     def fixes(self, a: EvalResult | None, b: EvalResult | None) -> None:
-        """Routes kept apart on which the champion failed: how many does the candidate drive without fault?
-
-        Enough of them (a sign test over routes fixed and spoilt) are an improvement by themselves.
-        """
+        """Routes kept apart on which the champion failed: how many does the candidate drive without fault?"""
         pairs = paired_cases(a, b) if a is not None and b is not None else []
         failed = [succeeded(y) for x, y in pairs if not succeeded(x)]
         spoilt = sum(succeeded(x) and not succeeded(y) for x, y in pairs)
@@ -240,7 +243,29 @@ class _Judge:
             detail = f"{sum(failed)} of {len(failed)} fixed, {spoilt} spoilt"
             row = self._judged(row, low, "low_fix_rate", detail)
         self.rows.append(row)
-        if better_by_sign(sum(failed), spoilt):
+
+    def closed_loop(self, champion: ModelEvidence, candidate: ModelEvidence) -> None:
+        """Routes kept apart and held-out ones together: driven without fault by one of the models only.
+
+        Enough of them (a sign test) are an improvement by themselves.
+        """
+        pairs = paired_cases(champion.closed_loop, candidate.closed_loop)
+        if champion.fixes is not None and candidate.fixes is not None:
+            pairs += paired_cases(champion.fixes, candidate.fixes)
+        gained = sum(succeeded(y) and not succeeded(x) for x, y in pairs)
+        lost = sum(succeeded(x) and not succeeded(y) for x, y in pairs)
+        chance = by_chance(gained, lost)
+        self.rows.append(
+            Row(
+                metric="routes driven without fault (held-out and kept apart)", unit="routes",
+                champion=float(sum(succeeded(x) for x, _ in pairs)),
+                candidate=float(sum(succeeded(y) for _, y in pairs)),
+                change=None, detectable=math.nan, cases=len(pairs), better="higher",
+                verdict="pass" if chance < SURE else "info",
+                bound=f"{gained} gained, {lost} lost: by chance in {chance:.1%}; better if below {SURE:.0%}",
+            )
+        )  # fmt: skip
+        if chance < SURE:
             self.reasons.pop("no_improvement", None)
             self.reasons.pop("no_sibling_cases", None)
 
@@ -284,21 +309,22 @@ class _Judge:
         if not a or not b:
             self.reasons["missing_metric"] = "no open-loop result on held-out drives"
             return
-        bound = f"grows by <= {self.config.max_ade_increase:.0%}"
+        bound = f"does not grow beyond noise by > {self.config.max_ade_increase:.0%}"
         row = self._row(
             "open-loop error (held-out drives)", "m", *self._paired(a, b, "ade_m"), "lower", bound
         )
         if row.change is not None:
-            grew = row.change.mean > self.config.max_ade_increase * row.champion
+            more = row.change.mean > self.config.max_ade_increase * row.champion
+            grew = more and row.change.low > MIN_CHANGE
             row = self._judged(row, grew, "open_loop_regression", _text(row.change, 3, "m"))
         self.rows.append(row)
         if all(math.isnan(item.agreement) for item in (*a, *b)):  # policies that emit no command
             return
-        bound = f"drops by <= {self.config.max_agreement_drop:.0%}"
+        bound = f"does not drop beyond noise by > {self.config.max_agreement_drop:.0%}"
         before, after = self._paired(a, b, "agreement")
         row = self._row("command agrees with trajectory", "share", before, after, "higher", bound)
         if row.change is not None:
-            fell = row.change.mean < -self.config.max_agreement_drop
+            fell = row.change.mean < -self.config.max_agreement_drop and row.change.high < -MIN_CHANGE
             row = self._judged(row, fell, "agreement_regression", _text(row.change, 3, "of steps"))
         self.rows.append(row)
         before, after = self._paired(a, b, "command_accuracy")

@@ -104,7 +104,7 @@ def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
     points = tuple((float(route.at(s)[0]), float(route.at(s)[1]), float(route.z_m[int(s)])) for s in places)
     return FileRouteSpec(
         route_id, group.town, seed, route.length_m,
-        points_world=points, scenarios=(scenario,), blocked_s=BLOCKED_S,
+        points_world=points, scenarios=(scenario,), blocked_s=BLOCKED_S, careful=True,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import carla
 import numpy as np
 
 from sim.criteria import LEADERBOARD, Criteria, leaderboard_limit_s, time_limit_s
+from sim.detour import BRISK, CAREFUL
 from sim.navigator import Navigator, room_of
 from sim.pace import Pace
 from sim.route_files import Weather
@@ -57,7 +58,7 @@ def stage_route(session: Session) -> Staging | None:
     stage = Stage(session.world, session.map, session.route, session.ego, session.include)
     director = Director(stage, spec.scenarios, spec.seed)
     signs = stop_signs(list(session.world.get_actors().filter("traffic.stop")), session.route)
-    navigator = Navigator(room_of(session.map, session.route), signs)
+    navigator = Navigator(room_of(session.map, session.route), signs, CAREFUL if spec.careful else BRISK)
     session.see_far(SEE_M)
     weathers = tuple(sorted(spec.weathers, key=lambda weather: weather.percent))
     if weathers:

@@ -51,6 +51,26 @@ def test_every_night_drives_its_kinds_and_is_compared_on_all(tmp_path: Path) -> 
     assert one_night(CONFIG, tmp_path, 1).key == nights[1].key  # the same night on a second run
 
 
+def test_routes_of_a_kind_are_shared_by_the_towns_that_have_places(tmp_path: Path) -> None:
+    config = replace(
+        CONFIG, towns=("Town01", "Town03", "Town05"), gate_towns=("Town10HD",), routes=4, length_m=130.0
+    )
+    night = one_night(replace(config, nights=(DemoNight(("empty", "Accident")),)), tmp_path, 0)
+    towns = [(r.route_id.split("_")[1], r.town) for r in tonight_suite(night.config, night.date).routes]
+    assert towns.count(("empty", "Town01")) == 2
+    assert sum(kind == "empty" for kind, _ in towns) == 4
+    assert towns.count(("Accident", "Town01")) == 0
+    assert towns.count(("Accident", "Town03")) == towns.count(("Accident", "Town05")) == 2
+    nowhere = replace(config, towns=("Town01",), nights=(DemoNight(("Accident",)),))
+    with pytest.raises(UserError, match="no place for Accident in Town01"):
+        one_night(nowhere, tmp_path, 0)
+
+
+def test_a_night_is_judged_on_the_kinds_met_so_far(tmp_path: Path) -> None:
+    judged = [one_night(CONFIG, tmp_path, n).config.gate.kinds for n in range(3)]
+    assert judged == [("traffic",), ("traffic", "HardBreakRoute"), ("traffic", "HardBreakRoute")]
+
+
 def test_the_memory_is_replayed_every_night(tmp_path: Path) -> None:
     night = one_night(replace(CONFIG, memory=3), tmp_path, 1)
     assert night.config.curate.replay == str(tmp_path / "memory" / "logs")

@@ -231,3 +231,55 @@ def test_an_advisory_gate_warns_and_promotes_all_but_what_cannot_be_compared() -
     assert not verdict(lost).promote
     assert list(verdict(champion(), advisory=True).reasons) == ["identical_weights"]
     assert list(verdict(REFUSALS["non_finite_metric"](), advisory=True).reasons) == ["non_finite_metric"]
+
+
+def of_two_kinds(made: ModelEvidence, broken: str) -> ModelEvidence:
+    """Kinds a and b in turn; routes of one kind end with a collision."""
+    kinds = {f"route{i:02d}": "ab"[i % 2] for i in range(ROUTES)}
+    cases = tuple(
+        replace(c, terms={"collisions_vehicle": float(kinds[c.case_id] == broken)})
+        for c in made.closed_loop.cases
+    )
+    units = {item.unit: kinds[f"route{i:02d}"] for i, item in enumerate(made.held_out)}
+    result = replace(made.closed_loop, cases=cases)
+    return replace(made, closed_loop=result, kinds=kinds, unit_kinds=units)
+
+
+def test_only_kinds_that_the_fleet_has_met_are_judged() -> None:
+    old, new = of_two_kinds(champion(), ""), of_two_kinds(better(), "b")
+    assert "new_safety_failure" in verdict(new, old).reasons
+    assert verdict(new, old, kinds=("a",)).promote  # type: ignore[arg-type]
+    assert "new_safety_failure" in verdict(new, old, kinds=("a", "b")).reasons  # type: ignore[arg-type]
+    assert not verdict(new, old, kinds=("c",)).promote  # type: ignore[arg-type]
+
+
+def test_kinds_not_met_yet_cannot_be_forgotten() -> None:
+    history = [("night", {"a": 1.0, "b": 1.0})]
+    old, new = of_two_kinds(champion(), ""), of_two_kinds(better(), "")
+    config = GateConfig(kinds=("a",))
+    rows = {row.metric: row for row in decide(old, new, config, 0, history).rows}
+    assert rows["forgetting over kinds of route (NBT)"].cases == 1
+
+
+@pytest.mark.parametrize(("spread", "refused"), [(0.0, True), (3.0, False)])
+def test_secondary_measures_are_not_decided_inside_the_noise(spread: float, refused: bool) -> None:
+    """Found by a night whose open-loop error grew by 0.7 m [-0.3, +1.8]."""
+    worse = [1.1 + spread * (-1) ** i for i in range(ROUTES)]
+    steady = replace(better(), held_out=items(worse))
+    assert ("open_loop_regression" in verdict(steady).reasons) == refused
+    swings = [0.8 + spread / 10 * (-1) ** i for i in range(ROUTES)]
+    held = tuple(
+        replace(item, agreement=share) for item, share in zip(items([1.0] * ROUTES), swings, strict=True)
+    )
+    assert ("agreement_regression" in verdict(replace(better(), held_out=held)).reasons) == refused
+
+
+def test_held_out_routes_driven_without_fault_are_an_improvement_too() -> None:
+    old = replace(champion(), closed_loop=suite([80.0] * ROUTES, success=0.0))
+    same = replace(old, model_id="bbb")
+    assert "no_improvement" in verdict(same, old).reasons
+    cases = [replace(c, terms={"success": float(i < 5)}) for i, c in enumerate(old.closed_loop.cases)]
+    five = replace(same, closed_loop=replace(old.closed_loop, cases=tuple(cases)))
+    assert verdict(five, old).promote
+    four = replace(same, closed_loop=replace(old.closed_loop, cases=(*cases[:4], *old.closed_loop.cases[4:])))
+    assert "no_improvement" in verdict(four, old).reasons
