@@ -1,7 +1,7 @@
 """Turn bad cases into a training set: cases, near neighbours and stratified replay, split by route."""
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from data_engine.config import CurateConfig
 from data_engine.descriptor import cosine, count, scenario
+from data_engine.kinds import family
 from data_engine.pool import LabelCheck, Pool, Step, by_similarity, label_passes, moments, stratified, take
 from data_engine.rules import VIOLATION_EVENTS
 from data_engine.store import DriveRef, route_name
@@ -95,7 +96,8 @@ def curate(
         tonight: Drives of tonight, demonstrations included.
         replay: Older drives.
         shown: Moments of demonstrations that the champion would do otherwise -> how far off [m]: trained on
-            where their label passes, weighted by that. The rest of the demonstrations may be replayed.
+            where their label passes, weighted by that; a failed route and its variations weigh as much as
+            another one and its. The rest of the demonstrations may be replayed.
         faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
@@ -292,10 +294,22 @@ def _entries(
     ]
     present = sum(share for _, steps, share in groups if steps)
     entries = []
+    routes = {ref.meta.log_id: family(ref.meta.route) for ref in refs}
     for reason, steps, share in groups:
-        weight = [shown[step] if reason == "demonstration" else 1.0 for step in steps]
+        weight = _by_family(steps, shown, routes) if reason == "demonstration" else [1.0] * len(steps)
         entries += [
             ManifestEntry(log_id, i, share / present * w / sum(weight), reason)
             for (log_id, i), w in zip(steps, weight, strict=True)
         ]
     return tuple(sorted(entries, key=lambda e: (e.log_id, e.plan_index)))
+
+
+def _by_family(steps: Sequence[Step], shown: Mapping[Step, float], routes: Mapping[str, str]) -> list[float]:
+    """Weights of demonstrated steps: by how far off the champion is, each failed route with the same sum.
+
+    Otherwise the kind of route with the longest drives would be learned, not the one that is failed.
+    """
+    sums: dict[str, float] = defaultdict(float)
+    for step in steps:
+        sums[routes[step[0]]] += shown[step]
+    return [shown[step] / sums[routes[step[0]]] for step in steps]

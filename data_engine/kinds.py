@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sim.routes import Route, RouteSpec
     from sim.suites import Suite
 
-PREFIX = "kinds:"
+PREFIX, LIKE = "kinds:", "_like"
 PLAIN = {"empty": (0, 0), "traffic": (10, 5)}  # vehicles, walkers
 GENERAL = ("no traffic", "traffic")  # what plain routes are counted under
 STREET_KINDS = (
@@ -104,7 +104,7 @@ def kind_route(group: KindGroup, seed: int, route_id: str) -> "RouteSpec":
     points = tuple((float(route.at(s)[0]), float(route.at(s)[1]), float(route.z_m[int(s)])) for s in places)
     return FileRouteSpec(
         route_id, group.town, seed, route.length_m,
-        points_world=points, scenarios=(scenario,), blocked_s=BLOCKED_S, careful=True,
+        points_world=points, scenarios=(scenario,), blocked_s=BLOCKED_S,
     )  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def variation(route: "RouteSpec", number: int) -> "RouteSpec | None":
         is not known here, has no such place, or no route that long.
     """
     seed = zlib.crc32(f"{route.route_id}/{route.seed}/{number}".encode()) & 0x7FFFFFFF
-    name = f"{route.route_id}_like{number}"
+    name = f"{route.route_id}{LIKE}{number}"
     scenarios = getattr(route, "scenarios", None)
     try:
         if scenarios is None:
@@ -192,6 +192,11 @@ def variation(route: "RouteSpec", number: int) -> "RouteSpec | None":
         return kind_route(group, seed, name)
     except UserError:  # a night does without it
         return None
+
+
+def family(route_id: str) -> str:
+    """The route that one is a variation of, or it itself."""
+    return route_id.partition(LIKE)[0]
 
 
 def kind_of(route: "RouteSpec") -> str:

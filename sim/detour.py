@@ -16,7 +16,7 @@ from sim.situation import Situation
 SIDE_M = 0.55  # distance to what is passed
 SIDE_RIDER_M = 0.8  # to somebody on a bicycle
 EDGE_M = 0.25
-CLEAR_BEHIND_M, ONCOMING_BEHIND_M = 2.5, 1.2
+CLEAR_BEFORE_M, CLEAR_BEHIND_M, ONCOMING_BEHIND_M = 4.5, 2.5, 1.2
 BACK_M = 6.0  # the shortest way back into the lane
 TAIL_M, NOSE_M = 0.5, 2.0  # left free behind what was passed and before the next one on the shortest way back
 CHAIN_M = TAIL_M + REAR_M + BACK_M + FRONT_M + NOSE_M  # obstacles nearer to each other are passed in one go
@@ -27,32 +27,13 @@ GAP_BEHIND_M, GAP_AHEAD_M = 6.0, 5.0
 ONCOMING_S, ONCOMING_M = 0.6, 3.0
 STARTING_MPS, STARTING_MPS2, STARTED_MPS = 5.0, 3.0, 12.0  # so slow, who comes may just have started
 SWING_S = 1.5  # until the ego is in the other lane
-ONCOMING_TOP_MPS = 10.0
+TOP_MPS, ONCOMING_TOP_MPS = 9.0, 10.0
 HALF_BACK_M = 3.5  # so far behind the obstacle the ego has left the other lane
 PASSING_MPS = 6.5
 ACCEL_MPS2 = 2.5
 STANDING_MPS, SLOW_MPS = 0.08, 1.5
 FOLLOWS_M = 1.2  # so little beside the ego, somebody behind is in its own lane
 HALF_EGO_M = EGO_MKZ.width_m / 2
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How obstacles are passed where no oncoming traffic has to be minded.
-
-    Attributes:
-        top_mps: Speed beside them.
-        slow_m: Way before the other lane is reached on which that speed is held already.
-        clear_m: Distance before an obstacle at which the other lane is reached.
-    """
-
-    top_mps: float
-    slow_m: float
-    clear_m: float
-
-
-BRISK = Manner(9.0, 6.0, 4.5)
-CAREFUL = Manner(6.0, 16.0, 7.0)  # a learner that swings out a second later still touches nothing
 
 
 @dataclass(frozen=True)
@@ -66,12 +47,6 @@ class Detour:
     left_m: float
     around: frozenset[int]
     oncoming: bool = False
-    manner: Manner = BRISK
-
-    @property
-    def top_mps(self) -> float:
-        """Speed beside the obstacle."""
-        return ONCOMING_TOP_MPS if self.oncoming else self.manner.top_mps
 
 
 @dataclass(frozen=True)
@@ -92,9 +67,7 @@ class Block:
     side_m: float = SIDE_M
 
 
-def ways_around(
-    scene: Situation, beside: Beside, room: Room, block: Block, manner: Manner = BRISK
-) -> tuple[list[Detour], bool]:
+def ways_around(scene: Situation, beside: Beside, room: Room, block: Block) -> tuple[list[Detour], bool]:
     """Detours that have room, best first: in the lane, on one of the same way, on the oncoming one.
 
     Returns:
@@ -123,28 +96,28 @@ def ways_around(
     moved = replace(block, high_m=block.high_m + slow * passing)
     around = frozenset(int(i) for i in scene.agents.ids[block.rows])
     roomy = [way for way in options if most_right + HALF_EGO_M < way[0] < most_left - HALF_EGO_M]
-    plain = Detour(0.0, 0.0, 0.0, 0.0, 0.0, around, manner=manner)
-    found = (_shape(scene, moved, replace(plain, left_m=left, oncoming=on)) for left, on in roomy)
+    found = (_shape(scene, moved, left_m, around, oncoming) for left_m, oncoming in roomy)
     return [detour for detour in found if detour is not None], bool(roomy)
 
 
-def _shape(scene: Situation, block: Block, way: Detour) -> Detour | None:
-    """Where `way` begins and ends; None if there is not enough way left to swing out."""
-    left_m = way.left_m
+def _shape(
+    scene: Situation, block: Block, left_m: float, around: frozenset[int], oncoming: bool
+) -> Detour | None:
+    """Where it begins and ends; None if there is not enough way left to swing out."""
     speed = max(0.0, scene.ego.speed_mps)
     length = max(8.0, 1.7 * speed) * max(0.45, min(1.3, abs(left_m) / 3.5))
-    full = block.low_m - way.manner.clear_m
+    full = block.low_m - CLEAR_BEFORE_M
     begin = max(scene.s_m + 0.5, full - max(length, 14.0 * min(1.0, abs(left_m) / 3.5)))
     swing = 2.2 if speed > SLOW_MPS else 1.6  # from standstill the wheel turns further
     if full - begin < max(4.0, swing * abs(left_m)) and abs(left_m) > 0.8:
         return None
-    back = block.high_m + (ONCOMING_BEHIND_M if way.oncoming else CLEAR_BEHIND_M) + REAR_M
+    back = block.high_m + (ONCOMING_BEHIND_M if oncoming else CLEAR_BEHIND_M) + REAR_M
     end = back + max(10.0, 1.5 * speed)
     latest = block.next_m - NOSE_M - FRONT_M
     if latest < end:  # steeper back, where the next one leaves no more room
         end = max(latest, block.high_m + TAIL_M + REAR_M + BACK_M)
         back = max(block.high_m + TAIL_M + REAR_M, min(back, end - BACK_M))
-    return replace(way, from_m=begin, full_m=max(full, begin + 2.0), back_m=back, to_m=end)
+    return Detour(begin, max(full, begin + 2.0), back, end, left_m, around, oncoming)
 
 
 def is_free(scene: Situation, beside: Beside, mine: Bool, detour: Detour, behind_s: float = BEHIND_S) -> bool:
@@ -167,7 +140,7 @@ def is_free(scene: Situation, beside: Beside, mine: Bool, detour: Detour, behind
         return True
     speed = max(0.0, scene.ego.speed_mps)
     back = detour.back_m + HALF_BACK_M + FRONT_M
-    time = time_for(back - scene.s_m, speed, detour.top_mps)
+    time = time_for(back - scene.s_m, speed, ONCOMING_TOP_MPS if detour.oncoming else TOP_MPS)
     time *= 1 - HURRY * (BEHIND_S - behind_s) / BEHIND_S
     against = others & (beside.speed < -0.3)
     meets = beside.low - _comes(-beside.speed, time + ONCOMING_S) < back + ONCOMING_M
@@ -206,13 +179,12 @@ def bent(scene: Situation, detour: Detour) -> Situation:
     pose[:, 1] += shift * np.cos(route.pose_world[:, 2])
     pose[:, 2] = wrap(route.pose_world[:, 2] + np.arctan(np.gradient(shift)))
     speed = np.minimum(route.speed_mps, curve_speeds(pose, route.limit_mps))
-    slow_m = BRISK.slow_m if detour.oncoming else detour.manner.slow_m
-    near = (s > detour.full_m - slow_m) & (s < detour.back_m)
-    speed = np.where(near, np.minimum(speed, detour.top_mps), speed)
+    near = (s > detour.full_m - 6.0) & (s < detour.back_m)
+    speed = np.where(near, np.minimum(speed, ONCOMING_TOP_MPS if detour.oncoming else TOP_MPS), speed)
     return replace(scene, route=replace(route, pose_world=pose, speed_mps=speed))
 
 
-def time_for(way_m: float, speed_mps: float, top_mps: float) -> float:
+def time_for(way_m: float, speed_mps: float, top_mps: float = TOP_MPS) -> float:
     """Time [s] for a way from a speed on, accelerating to `top_mps`."""
     rise = max(0.0, top_mps - speed_mps) / ACCEL_MPS2
     done = speed_mps * rise + 0.5 * ACCEL_MPS2 * rise**2

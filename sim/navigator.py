@@ -12,7 +12,6 @@ import numpy as np
 from drive.contracts import AgentKind, Bool
 from sim.detour import (
     BEHIND_S,
-    BRISK,
     CHAIN_M,
     CLEAR_BEHIND_M,
     LEAST_BEHIND_S,
@@ -21,7 +20,6 @@ from sim.detour import (
     STANDING_MPS,
     Block,
     Detour,
-    Manner,
     bent,
     is_free,
     ways_around,
@@ -58,11 +56,10 @@ class Navigator:
     Args:
         room: Road beside the route.
         signs: Stop signs on it.
-        manner: How it passes obstacles.
     """
 
-    def __init__(self, room: Room, signs: tuple[StopSign, ...] = (), manner: Manner = BRISK) -> None:
-        self.room, self.signs, self.manner = room, signs, manner
+    def __init__(self, room: Room, signs: tuple[StopSign, ...] = ()) -> None:
+        self.room, self.signs = room, signs
         self.detour: Detour | None = None
         self._stopped: set[int] = set()
         self._still_since: dict[int, float] = {}
@@ -176,7 +173,7 @@ class Navigator:
             self._extend(scene, beside, block)
             if nose > self.detour.from_m and block.low_m < self.detour.to_m:
                 return None
-        ways, roomy = ways_around(scene, beside, self.room, block, self.manner)
+        ways, roomy = ways_around(scene, beside, self.room, block)
         for way in ways:
             if is_free(scene, beside, block.rows, way, self._behind_s):
                 self.detour = way

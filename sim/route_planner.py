@@ -33,7 +33,6 @@ class FileRouteSpec(RouteSpec):
         weathers: Weather the file asks for.
         junction_share: Share of the route after which its first junction is passed; inf without one.
         blocked_s: Standing so long [s] ends the drive; the leaderboard's is 180.
-        careful: The expert passes obstacles slowly and with more room, for those who learn from it.
     """
 
     points_world: tuple[Point, ...] = field(default=(), repr=False)
@@ -41,7 +40,6 @@ class FileRouteSpec(RouteSpec):
     weathers: tuple[Weather, ...] = field(default=(), repr=False)
     junction_share: float = math.inf
     blocked_s: float = LEADERBOARD_BLOCKED_S
-    careful: bool = False
 
     def repeated(self, repetition: int) -> "FileRouteSpec":
         """The same route with another seed: what drives on it differs."""

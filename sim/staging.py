@@ -7,7 +7,6 @@ import carla
 import numpy as np
 
 from sim.criteria import LEADERBOARD, Criteria, leaderboard_limit_s, time_limit_s
-from sim.detour import BRISK, CAREFUL
 from sim.navigator import Navigator, room_of
 from sim.pace import Pace
 from sim.route_files import Weather
@@ -58,7 +57,7 @@ def stage_route(session: Session) -> Staging | None:
     stage = Stage(session.world, session.map, session.route, session.ego, session.include)
     director = Director(stage, spec.scenarios, spec.seed)
     signs = stop_signs(list(session.world.get_actors().filter("traffic.stop")), session.route)
-    navigator = Navigator(room_of(session.map, session.route), signs, CAREFUL if spec.careful else BRISK)
+    navigator = Navigator(room_of(session.map, session.route), signs)
     session.see_far(SEE_M)
     weathers = tuple(sorted(spec.weathers, key=lambda weather: weather.percent))
     if weathers:

@@ -10,6 +10,7 @@ import pytest
 
 from data_engine.config import CurateConfig, DriveConfig, MineConfig, NightlyConfig
 from data_engine.curate import Curated, Window, curate, held_out_routes
+from data_engine.kinds import family
 from data_engine.mine import mine
 from data_engine.pool import does_well
 from data_engine.store import DriveRef, collect
@@ -174,3 +175,21 @@ def test_no_replay_from_a_planner_that_errs(tmp_path: Path) -> None:
     replayed = [e for e in made.manifest.entries if e.reason == "replay"]
     assert replayed
     assert all(does_well(logs[e.log_id], e.plan_index) for e in replayed)
+
+
+def test_every_failed_route_weighs_the_same_in_the_demonstrations(
+    store: list[DriveRef], tmp_path: Path
+) -> None:
+    """Found by a night that learned how bicycles are followed, not the obstacle that it was failed for."""
+    log = builders.cruise(image_size=16)
+    names = {"long": 3.0, "long_like1": 3.0, "short_like2": 1.0}
+    for name in names:
+        write_drive(tmp_path / "shown", replace(log, meta=replace(log.meta, log_id=name, route=name)))
+    refs = collect([tmp_path / "shown"])
+    shown = {(ref.meta.log_id, i): names[ref.meta.log_id] for ref in refs for i in range(3, 9)}
+    made = curated([*store, *refs], replace(SETTINGS, bad_share=0.3, demonstration_share=0.2), shown)
+    weight: dict[str, float] = {}
+    for e in made.manifest.entries:
+        if e.reason == "demonstration":
+            weight[family(e.log_id)] = weight.get(family(e.log_id), 0.0) + e.weight
+    assert weight["long"] == pytest.approx(weight["short"])

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from drive.contracts import AgentKind
-from sim.detour import BRISK, CAREFUL
 from sim.expert import FRONT_M, plan_expert
 from sim.navigator import Navigator, in_route_frame
 from sim.room import Room
@@ -66,19 +65,6 @@ def test_a_free_lane_of_the_same_way_is_used() -> None:
     assert abs(view.route.pose_world[100, 1]) < 0.01
     plan = plan_expert(view)
     assert plan.pose_ego[-1, 0] > 20.0
-
-
-def test_a_careful_one_is_over_earlier_and_slower() -> None:
-    road = room(left=3.5, most_left=5.25)
-    brisk, _ = after_a_while(Navigator(road), [parked(60.0)])
-    careful, _ = after_a_while(Navigator(road, manner=CAREFUL), [parked(60.0)])
-    over = [int(np.argmax(view.route.pose_world[:, 1] > 3.3)) for view in (brisk, careful)]
-    assert over[1] < over[0] - 1
-    assert careful.route.speed_mps[45:60].max() <= CAREFUL.top_mps < brisk.route.speed_mps[45:60].max()
-    assert highest_shift(careful) == pytest.approx(highest_shift(brisk))
-    oncoming = room(oncoming=3.5, most_left=5.25)
-    both = [after_a_while(Navigator(oncoming, manner=m), [parked(60.0)])[0] for m in (BRISK, CAREFUL)]
-    assert both[1].route.speed_mps[50:60].max() > CAREFUL.top_mps  # nobody dawdles on the oncoming lane
 
 
 def test_somebody_faster_behind_in_that_lane_is_let_by() -> None:
