@@ -37,9 +37,13 @@ class Training:
 
 def nights_to_consolidate(night: Night) -> list[Path]:
     """Folders of the promoted nights since the last consolidation if tonight is the one for it, else none."""
+    since = promoted_since(night)
     every = night.config.consolidate_every
-    if not every:
-        return []
+    return since if every and len(since) + 1 >= every else []
+
+
+def promoted_since(night: Night) -> list[Path]:
+    """Folders of the promoted nights since the last consolidation, oldest first."""
     since: list[Path] = []
     for folder in reversed([f for f in finished_nights(night.workspace) if f != night.folder]):
         summary = read_object(folder / SUMMARY, "decision")
@@ -49,7 +53,7 @@ def nights_to_consolidate(night: Night) -> list[Path]:
             break
         if (folder / "curate" / "logs").is_dir():
             since.append(folder)
-    return since[::-1] if len(since) + 1 >= every else []
+    return since[::-1]
 
 
 def training_of(night: Night, champion: Path, base: Path | None) -> Training:

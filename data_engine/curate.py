@@ -1,6 +1,7 @@
 """Turn bad cases into a training set: cases, near neighbours and stratified replay, split by route."""
 
 import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ from data_engine.kinds import family
 from data_engine.pool import LabelCheck, Pool, Step, by_similarity, label_passes, moments, stratified, take
 from data_engine.rules import VIOLATION_EVENTS
 from data_engine.store import DriveRef, route_name
-from drive.contracts import BadCase, DriveLog, Manifest, ManifestEntry
+from drive.contracts import F64, BadCase, DriveLog, Manifest, ManifestEntry
 from drive.files import sha256_json
 
 Reason = str
 POISON = ("already in violation at t = 0", "label missing or fails the safety gates")
 ALREADY_US = 1_000_000
+SAME_PLACE_M = 5.0
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,7 @@ def curate(
         tonight: Drives of tonight, demonstrations included.
         replay: Older drives.
         shown: Moments of demonstrations that the champion would do otherwise -> how far off [m]: trained on
-            where their label passes, weighted by that; a failed route and its variations weigh as much as
-            another one and its. The rest of the demonstrations may be replayed.
+            with that weight, every failed route (with its variations) alike. The rest may be replayed.
         faults: Recording faults found while mining {log_id, start_us, end_us, level, ...}: never trained on.
         config: Shares and limits.
         held_out_towns: Never trained on.
@@ -115,11 +116,11 @@ def curate(
         for _, ref in sorted(drives.items())
         if ref.route not in held and not _untrainable(ref, held_out_towns, needs_images)
     ]
-    pool = Pool()
-    for ref in usable:
-        pool.add(ref.read(), [f for f in faults if f["log_id"] == ref.meta.log_id])
+    pool = _pool(usable, [_start(ref.read()) for ref in tonight if ref.route in held], faults)
+    trained = tuple(w for w in trained if any((w.log_id, i) in pool.index for i in w.plan_indices))
     nothing = _nothing(cases, trained, config)
     entries = () if nothing else _entries(trained, pool, usable, shown, config, seed)
+    nothing = nothing or ("" if entries else "no planning step may be trained on")
     rows = [[e.log_id, e.plan_index, e.weight, e.reason] for e in entries]
     manifest = Manifest(sha256_json(rows)[:12], parent_id, entries)
     names = [pool.scenarios[pool.index[e.log_id, e.plan_index]] for e in entries]
@@ -136,6 +137,30 @@ def curate(
         counts=dict(sorted(Counter(e.reason for e in entries).items())),
         nothing=nothing,
     )
+
+
+def _pool(
+    refs: Sequence[DriveRef], held: Sequence[tuple[str, F64]], faults: Sequence[Mapping[str, Any]]
+) -> Pool:
+    """Steps of the drives that do not start where a route begins that is kept apart."""
+    pool = Pool()
+    for ref in refs:
+        log = ref.read()
+        if not _same_place(_start(log), held):
+            pool.add(log, [f for f in faults if f["log_id"] == ref.meta.log_id])
+    return pool
+
+
+def _start(log: DriveLog) -> tuple[str, F64]:
+    """Town of a drive, and where it starts [m]: float64 (2,), NaN for a drive without a row."""
+    pose = log.ego.pose_world
+    return log.meta.town, pose[0, :2] if len(pose) else np.full(2, np.nan)
+
+
+def _same_place(start: tuple[str, F64], held: Sequence[tuple[str, F64]]) -> bool:
+    """Does a drive start where a route begins that is kept apart?  Variations and older nights may."""
+    town, at = start
+    return any(town == other and math.dist(at, there) < SAME_PLACE_M for other, there in held)
 
 
 def _nothing(cases: Sequence[BadCase], trained: Sequence[Window], config: CurateConfig) -> str:

@@ -29,7 +29,7 @@ from data_engine.night import Night, find_night
 from data_engine.registry import CANDIDATE, CHAMPION
 from drive.config import AtLeastOne, Count
 from drive.contracts import DriveLog, UserError
-from drive.files import read_json, write_json
+from drive.files import read_json, sha256_json, write_json
 from drive.score.bootstrap import paired_bootstrap
 
 Spoil = Literal["", "labels", "nan"]
@@ -97,9 +97,12 @@ def run_demo(config: DemoConfig, workspace: Path, limit: int | None = None) -> d
     from data_engine.nightly import preflight, run_night
 
     workspace = workspace.resolve()  # paths in it are part of what makes a night the same night
+    nights = [one_night(config, workspace, n) for n in range(len(config.nights))][:limit]
+    for night in nights:
+        own = replace(night.config, curate=replace(night.config.curate, replay=config.night.curate.replay))
+        preflight(replace(night, config=own))  # the memory is not there yet
     if config.memory:
         _remember(config, workspace)
-    nights = [one_night(config, workspace, n) for n in range(len(config.nights))][:limit]
     for night, about in zip(nights, config.nights, strict=False):
         if night.summary() is None:
             preflight(night)
@@ -127,10 +130,10 @@ def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
     """Night `number` as settings; its suites are written as files into the workspace."""
     about, folder = config.nights[number], workspace / "suites"
     kinds = list(dict.fromkeys(kind for night in config.nights for kind in night.kinds))
-    tonight, union = folder / f"night{number + 1}.yaml", folder / "all_kinds.yaml"
-    write_json(tonight, _groups(about.kinds, config.towns, config.routes, 100_000, config.length_m))
-    write_json(union, _groups(kinds, config.gate_towns, config.siblings, 700, config.length_m))
-    day = date.fromisoformat(config.first_date) + timedelta(days=number)
+    mine = _groups(about.kinds, config.towns, config.routes, 100_000, config.length_m)
+    tonight = _written(folder, f"night{number + 1}", mine)
+    union = _written(folder, "all", _groups(kinds, config.gate_towns, config.siblings, 700, config.length_m))
+    day = _day(config.first_date) + timedelta(days=number)
     replay = str(workspace / MEMORY / "logs") if config.memory else config.night.curate.replay
     met = {kind_name(kind): None for night in config.nights[: number + 1] for kind in night.kinds}
     settings = replace(
@@ -141,8 +144,23 @@ def one_night(config: DemoConfig, workspace: Path, number: int) -> Night:
         drive=replace(config.night.drive, suite=f"{PREFIX}{tonight}", routes=0),
         evaluate=replace(config.night.evaluate, suite=f"{PREFIX}{union}", routes=0),
         gate=replace(config.night.gate, kinds=tuple(met)),
+        finetune=replace(config.night.finetune, exclude_towns=config.gate_towns),
     )
     return find_night(settings, day.isoformat(), [])
+
+
+def _written(folder: Path, name: str, groups: Mapping[str, Any]) -> Path:
+    """File of a suite; other routes are another file, so that their nights are other nights."""
+    path = folder / f"{name}-{sha256_json(groups)[:6]}.yaml"
+    write_json(path, groups)
+    return path
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"first_date: {text!r} is not a date; write YYYY-MM-DD") from None
 
 
 def _groups(

@@ -52,7 +52,7 @@ def compare(night: "Night", out: Path) -> Mapping[str, Any]:
     sibling_units = [
         Unit(window.case_id, window.log_id, window.plan_indices) for window in sibling_windows(night.folder)
     ]
-    drives = {ref.meta.log_id: ref for ref in collect([night.folder / "drive" / LOGS])}
+    drives = {ref.meta.log_id: ref for ref in collect(recorded(night))}
     drives |= {ref.meta.log_id: ref for ref in held_out}
     retest_units, retest_drives = to_retest(night)
     drives = retest_drives | drives
@@ -103,6 +103,13 @@ def compare_siblings(night: "Night", out: Path) -> dict[str, EvalResult]:
     return {CHAMPION: champion, CANDIDATE: after}
 
 
+def recorded(night: "Night") -> list[Path]:
+    """Log folders that tonight's cases lie in: drives and ingested logs."""
+    from data_engine.steps import ingested
+
+    return [night.folder / "drive" / LOGS, *ingested(night)]
+
+
 def to_retest(night: "Night") -> tuple[list[Unit], dict[str, DriveRef]]:
     """Windows of tonight's trained cases and of stored cases to test again, and their drives."""
     from data_engine.steps import replay_roots
@@ -113,8 +120,7 @@ def to_retest(night: "Night") -> tuple[list[Unit], dict[str, DriveRef]]:
     windows = read_object(night.folder / "curate" / "windows.json", "trained")["trained"]
     trained = [Unit(w["case_id"], w["log_id"], tuple(w["plan_indices"])) for w in windows]
     units += [u for u in trained if u.unit not in taken][: night.config.evaluate.retest]
-    roots = [night.folder / "drive" / LOGS, *replay_roots(night)]
-    drives = {ref.meta.log_id: ref for ref in collect(roots)}
+    drives = {ref.meta.log_id: ref for ref in collect([*recorded(night), *replay_roots(night)])}
     return [unit for unit in units if unit.log_id in drives], drives
 
 

@@ -53,6 +53,7 @@ ALWAYS = ("identical_weights", "missing_metric", "non_finite_metric")  # reasons
 POWER_Z = 1.959964 + 0.841621
 MIN_CHANGE = 1e-12
 SURE = 0.05
+FEW_WINDOWS = 5
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,8 @@ class _Judge:
         row = self._row("error on mined cases (routes kept apart)", "m", before, after, "lower", bound)
         if row.change is not None:
             fell, least = -row.change.mean, self.config.min_case_gain * row.champion
-            failed = row.change.high >= -MIN_CHANGE or fell < least
+            few = row.cases < FEW_WINDOWS  # so few agree by chance
+            failed = few or row.change.high >= -MIN_CHANGE or fell < least
             detail = f"{_text(row.change, 3, 'm')} on {row.cases} windows; detectable: {row.detectable:.3f} m"
             row = self._judged(row, failed, "no_improvement", detail)
         self.rows.append(row)
@@ -333,7 +335,7 @@ class _Judge:
         )
 
     def latency(self, champion: ModelEvidence, candidate: ModelEvidence) -> None:
-        """Planning time: a warning only, as timing on a shared machine is noisy."""
+        """Planning time: a warning, as timing is noisy; a reason only where no noise explains it."""
         a, b = ([i.latency_ms for i in (*e.siblings, *e.held_out)] for e in (champion, candidate))
         if not a or len(a) != len(b) or not np.isfinite([*a, *b]).all():
             return

@@ -17,6 +17,7 @@ from drive.files import write_json
 
 LOCK_FILE = "nightly.lock"
 HOLDER_FILE = "nightly.holder.json"
+DOOR, DOOR_S = "nightly.door.lock", 10.0
 RETRIES = 5
 
 
@@ -33,8 +34,12 @@ def nightly_lock(workspace: Path) -> Iterator[None]:
         UserError: Another nightly runs in this workspace.
     """
     workspace.mkdir(parents=True, exist_ok=True)
-    lock = _acquire(workspace)
-    write_json(workspace / HOLDER_FILE, _me())
+    try:
+        with FileLock(workspace / DOOR, timeout=DOOR_S):  # one at a time looks, replaces and writes the note
+            lock = _acquire(workspace)
+            write_json(workspace / HOLDER_FILE, _me())
+    except Timeout:
+        raise UserError(_busy(workspace, None)) from None
     try:
         yield
     finally:
@@ -48,18 +53,16 @@ def _acquire(workspace: Path) -> FileLock:
         lock = FileLock(path, timeout=0)
         try:
             lock.acquire()
+            return lock
         except Timeout:
             holder = read_holder(workspace)
             if holder is not None and _is_dead(holder):
                 path.unlink(missing_ok=True)
                 continue
-            if holder is None:  # the winner is between taking the lock and writing its note
+            if holder is None:  # the holder is between removing its note and letting go
                 time.sleep(0.2)
                 continue
             raise UserError(_busy(workspace, holder)) from None
-        if _is_current(path):
-            return lock
-        lock.release()
     raise UserError(_busy(workspace, read_holder(workspace)))
 
 
@@ -70,17 +73,6 @@ def read_holder(workspace: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return holder if isinstance(holder, dict) and "pid" in holder else None
-
-
-def _is_current(path: Path) -> bool:
-    """Is the file that we locked still the one at `path`?  Another process may have replaced it meanwhile."""
-    probe = FileLock(path, timeout=0)
-    try:
-        probe.acquire()
-    except Timeout:
-        return True
-    probe.release()
-    return False
 
 
 def _me() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from data_engine.cases import CaseStore, NightOutcome, apply_night, load_store, save_store
+from data_engine.consolidate import promoted_since
 from data_engine.evidence import evidence_from_json
 from data_engine.mine import load_cases
 from data_engine.night import NIGHTS, Night, earlier_nights
@@ -46,24 +47,24 @@ def record_cases(night: Night, done: Mapping[str, Done]) -> CaseStore:
 
 
 def still_needed(night: Night) -> set[str]:
-    """Nights whose drives a later night replays, or a registered model with an alias was trained on."""
+    """Nights whose drives a later night replays or consolidates, or a model with an alias was trained on."""
     from data_engine.steps import registry_of
 
     needed = {folder.name for folder in earlier_nights(night, night.config.curate.replay_nights)}
+    used = promoted_since(night) if night.config.consolidate_every else []
     registry = registry_of(night)
     for alias in ALIASES:
         version = registry.get(alias)
         tags = version.tags if version else {}
-        for name in filter(None, tags.get("trained_on", tags.get("night", "")).split(",")):
-            needed |= {name, *_linked(night.workspace / NIGHTS / name / "curate" / "logs")}
+        names = filter(None, tags.get("trained_on", tags.get("night", "")).split(","))
+        used += [night.workspace / NIGHTS / name for name in names]
+    for folder in used:
+        needed |= {folder.name, *_linked(folder / "curate" / "logs", night.workspace / NIGHTS)}
     return needed
 
 
-def _linked(logs: Path) -> set[str]:
+def _linked(logs: Path, nights: Path) -> set[str]:
     """Nights that the drives of a training set lie in."""
-    found = set()
-    for link in logs.glob("*/*"):
-        parts = link.resolve().parts
-        if NIGHTS in parts[:-1]:
-            found.add(parts[parts.index(NIGHTS) + 1])
-    return found
+    root = nights.resolve()
+    places = [link.resolve() for link in logs.glob("*/*")]
+    return {place.relative_to(root).parts[0] for place in places if place.is_relative_to(root)}

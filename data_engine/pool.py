@@ -11,13 +11,14 @@ from data_engine.descriptor import cosine, describe, scenario
 from data_engine.hygiene import record, spoilt_steps
 from data_engine.store import DriveRef
 from drive.contracts import F32, GATES, Bool, DriveLog
+from drive.geometry.se2 import to_local
 from drive.logs import find_faults
 from drive.score.scene import freeze_log
 from drive.score.terms import reward_terms
 
 Step = tuple[str, int]
 MOVED_M, LED_M, STOOD_US = 0.3, 1.0, 2_000_000
-WELL_M = 1.0
+WELL_M, UNTRUE_M = 1.0, 2.0
 
 
 @dataclass
@@ -72,6 +73,21 @@ def does_well(log: DriveLog, plan_index: int) -> bool:
     return not apart_m(log.plans.plan_ego[plan_index], log.plans.label_ego[plan_index]) > WELL_M
 
 
+def teaches(log: DriveLog) -> bool:
+    """Are the labels what the drive then did?  Of a teacher's own drive they have to be.
+
+    In the expert's undisturbed drives they lie a third of a metre from it (median); UNTRUE_M is far more.
+    """
+    plans, pose = log.plans, log.ego.pose_world
+    found = []
+    for step, label in zip(plans.step.tolist(), plans.label_ego, strict=True):
+        then = to_local(pose[step + 1 : step + 1 + len(label)], pose[step])[:, :2]
+        if len(then) * 2 >= len(label):
+            found.append(float(np.hypot(*(then - label[: len(then), :2]).T).mean()))
+    known = [gap_m for gap_m in found if math.isfinite(gap_m)]
+    return bool(known) and bool(np.median(known) <= UNTRUE_M)
+
+
 def apart_m(plan_ego: F32, label_ego: F32) -> float:
     """Mean distance [m] of two trajectories (40, 3); NaN where one is not known, inf for another length."""
     if plan_ego.shape != label_ego.shape:
@@ -123,6 +139,8 @@ def take(
 
 def by_similarity(pool: Pool, bad: set[int]) -> list[int]:
     """All steps, most similar to any bad-case step first; ties in pool order."""
+    if not bad:
+        return []
     rows = np.stack(pool.descriptors)
     best = cosine(rows, rows[sorted(bad)]).max(-1)
     return [int(i) for i in np.argsort(-best, kind="stable")]

@@ -234,11 +234,13 @@ class Registry:
 
         experiment = self.experiment_id()
         found = self.client.search_runs(
-            [experiment], f"tags.night = '{night}' and attributes.status = 'FINISHED'"
+            [experiment], f"tags.night = '{night}' and tags.kind = 'night' and attributes.status = 'FINISHED'"
         )
         if found:
             return str(found[0].info.run_id)
-        run = self.client.create_run(experiment, tags={"mlflow.runName": f"night {night}", "night": night})
+        run = self.client.create_run(
+            experiment, tags={"mlflow.runName": f"night {night}", "night": night, "kind": "night"}
+        )
         rows = [Metric(key, float(value), 0, 0) for key, value in sorted(metrics.items())]
         settings = [Param(key, str(value)) for key, value in sorted(params.items())]
         labels = [RunTag(key, str(value)) for key, value in sorted(tags.items())]

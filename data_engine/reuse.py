@@ -7,7 +7,7 @@ from pathlib import Path
 from data_engine.night import SUMMARY, Night, finished_nights
 from data_engine.versions import code_version
 from drive.contracts import UserError
-from drive.files import read_json, read_object
+from drive.files import new_folder, read_json, read_object
 
 RESULTS, LOGS = "results.json", "logs"
 
@@ -33,9 +33,9 @@ def offer_drives(night: Night, policy: str, suite: str, out: Path) -> bool:
             except (UserError, KeyError, TypeError):
                 continue
             if (run.get("policy"), run.get("suite")) == (policy, suite):
-                out.mkdir(parents=True)
-                os.symlink(os.path.relpath((place / LOGS).resolve(), out.resolve()), out / LOGS)
-                shutil.copyfile(place / RESULTS, out / RESULTS)
+                with new_folder(out) as temp:  # beside `out`: relative links stay right
+                    os.symlink(os.path.relpath((place / LOGS).resolve(), out.resolve()), temp / LOGS)
+                    shutil.copyfile(place / RESULTS, temp / RESULTS)
                 return True
     return False
 

@@ -26,6 +26,7 @@ from data_engine.mine import kinds_by_source, load_cases, mine
 from data_engine.night import SUMMARY, Night, earlier_nights
 from data_engine.openloop import done_otherwise, with_shadow
 from data_engine.pictures import with_pictures
+from data_engine.pool import teaches
 from data_engine.registry import CANDIDATE, CHAMPION, Registry, model_id_of
 from data_engine.sources import ingest
 from data_engine.store import DriveRef, collect, link
@@ -37,6 +38,7 @@ from drive.contracts import F32, Manifest, ManifestEntry, Policy
 from drive.files import read_json, read_object, write_json
 
 LOGS, COLUMNS, RESULT, SHOWN = "logs", "columns", "result.json", "shown"
+UNTAUGHT = "demonstration whose labels are not what it then did"
 KNOWN_SCENES, HISTORY_NIGHTS = 20_000, 30
 
 
@@ -142,7 +144,7 @@ def mine_cases(night: Night, out: Path) -> Mapping[str, Any]:
 
 
 def known_scenes(night: Night) -> F32 | None:
-    """Descriptors of what earlier nights drove through, at most KNOWN_SCENES; None if there are none."""
+    """Descriptors of what earlier nights drove through, about KNOWN_SCENES; None if there are none."""
     rows = [
         read_tables(part).steps["descriptor"]
         for folder in earlier_nights(night, night.config.curate.replay_nights)
@@ -208,11 +210,12 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
     tonight, replay = tonight_drives(night), collect(replay_roots(night))
     known, measured = {ref.meta.log_id for ref in tonight}, measured_routes(night)
     faults, left_out = known_faults(night)
-    shown = [
+    offered = [
         ref
         for ref in collect([demonstrations(night.folder), *(demonstrations(f) for f in replayed(night))])
         if ref.meta.log_id not in left_out and ref.route not in measured
     ]
+    shown = [ref for ref in offered if teaches(ref.read())]
     share = night.config.curate.demonstration_share
     made = curate(
         load_cases(night.folder / "mine" / "cases.json"),
@@ -242,7 +245,7 @@ def curate_cases(night: Night, out: Path) -> Mapping[str, Any]:
         "trained_cases": len(made.trained),
         "sibling_cases": len(made.siblings),
         "entries": dict(made.counts),
-        "dropped": dict(made.dropped),
+        "dropped": {**made.dropped, **({UNTAUGHT: untrue} if (untrue := len(offered) - len(shown)) else {})},
         "clusters": {name: list(counts) for name, counts in made.clusters.items()},
         "before": dict(made.before),
         "after": dict(made.after),
@@ -268,8 +271,7 @@ def finetune_champion(night: Night, out: Path) -> Mapping[str, Any]:
         night.config.finetune, training.parent, training.manifest, training.roots, out / "train"
     )
     write_json(out / "manifest.json", training.manifest)
-    if not (out / "model").exists():
-        shutil.copytree(folder, out / "model")
+    shutil.copytree(folder, out / "model", dirs_exist_ok=True)  # whole also after a kill in the middle of it
     meta = read_json(out / "model" / "meta.json")
     return {
         "id": model_id_of(out / "model"),

@@ -55,7 +55,8 @@ def render_trend(folders: Sequence[Path], store: CaseStore, out: Path) -> list[d
         page = folder / REPORT
         href = os.path.relpath(page, out.parent) if page.exists() else None
         rows.append(night_row(read_object(folder / SUMMARY, "decision", "gate"), href))
-    scored = [(row["night"], row["score_before"], row["score_after"]) for row in rows if row["score_before"]]
+    known = [row for row in rows if row["score_before"] is not None]
+    scored = [(row["night"], row["score_before"], row["score_after"]) for row in known]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
     )

@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; exit code 2 if there is no such finished night."""
-    from data_engine.night import NIGHTS, SUMMARY, latest_night, open_night
+    from data_engine.night import NIGHTS, REPORT, SUMMARY, latest_night, open_night
+    from data_engine.retention import NOTE
 
     workspace = Path(args.workspace)
     if args.last is not None:
@@ -30,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     if folder is None or not (folder / SUMMARY).exists():
         wanted = args.date or "any night"
         raise UserError(f"{workspace / NIGHTS}: no finished night ({wanted}); run `drive nightly` first")
+    if (folder / NOTE).exists():
+        raise UserError(f"{folder}: its drives were pruned; {folder / REPORT} is the report of then")
     from data_engine.nightly import write_report
 
     night = open_night(folder)

@@ -61,6 +61,8 @@ def find_drives(roots: Sequence[Path], exclude_towns: Sequence[str] = ()) -> lis
             skipped["held-out town"] += 1
         elif meta.image_kind == "none":
             skipped["no images"] += 1
+        elif meta.log_id in found and found[meta.log_id].folder.resolve() == folder.resolve():
+            continue  # links to one drive
         elif meta.log_id in found:
             raise UserError(
                 f"{folder}: log {meta.log_id!r} is also in {found[meta.log_id].folder}; give one root only"

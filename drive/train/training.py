@@ -91,6 +91,8 @@ def _check_combination(config: TrainConfig) -> None:
         raise UserError("loss.dream: dreams are judged on the CPU only; set it to 0, or accelerator=cpu")
     if config.part == "critic" and config.init_from is None:
         raise UserError("part: a critic is trained for a planner that there is; give --init-from MODEL")
+    if config.part == "critic" and config.eyes_from is not None:
+        raise UserError("eyes_from: with part=critic the planner keeps its own image part; leave it out")
     if (config.eyes_from is not None or config.part == "critic") and config.augment.yaw_rad:
         raise UserError(
             "augment.yaw_rad: with eyes_from, or part=critic, images are looked at once and cannot turn; "

@@ -8,6 +8,7 @@ import pytest
 from data_engine.lock import nightly_lock
 from data_engine.night import IDENTITY, REPORT, SUMMARY
 from data_engine.registry import CHAMPION, Registry
+from data_engine.retention import NOTE
 from drive.cli.main import main
 from drive.cli.policies import model_folder, policy_factory
 from drive.files import read_json
@@ -176,3 +177,13 @@ def test_a_base_model_cannot_be_rebuilt(workspace: Path, capsys: pytest.CaptureF
     registry.ensure_champion(workspace / "base")
     assert "no lineage" in refused(["rebuild", "1", "--workspace", str(workspace)], capsys)
     assert "has no version 9" in refused(["rebuild", "9", "--workspace", str(workspace)], capsys)
+
+
+def test_a_pruned_night_keeps_its_report(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = workspace / "nightly" / "2026-11-29" / NOTE
+    note.write_text("{}", encoding="utf-8")
+    try:
+        error = refused(["report", "--workspace", str(workspace), "--date", "2026-11-29"], capsys)
+        assert "its drives were pruned" in error
+    finally:
+        note.unlink()

@@ -142,3 +142,10 @@ def test_a_store_that_was_cut_short_is_refused_and_left_as_it_is(registry: Regis
 def test_a_night_is_logged_once(registry: Registry) -> None:
     first = registry.log_night("2026-11-30", {"a": 1}, {"score": 2.0}, {"decision": "refused"})
     assert registry.log_night("2026-11-30", {"a": 1}, {"score": 2.0}, {"decision": "refused"}) == first
+
+
+def test_a_night_that_registered_a_model_is_logged_too(registry: Registry, tmp_path: Path) -> None:
+    """Found by reading: the run that holds the model's files was taken for the night's."""
+    registry.register(model(tmp_path / "new", b"new"), tags={"night": "2026-11-30"})
+    run = registry.log_night("2026-11-30", {"a": 1}, {"score": 2.0}, {"decision": "refused"})
+    assert registry.client.get_run(run).data.metrics == {"score": 2.0}

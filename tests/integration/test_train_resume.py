@@ -217,6 +217,7 @@ def test_a_critic_that_cannot_be_trained_is_one_line(config: TrainConfig, tmp_pa
     for said, wrong in (
         ("give --init-from MODEL", replace(job, init_from=None)),
         ("set it to 0", replace(job, augment=replace(job.augment, yaw_rad=0.1))),
+        ("keeps its own image part", replace(job, eyes_from=planner)),
         ("has no critic to train", replace(job, model=replace(job.model, critic_width=0))),
     ):
         with pytest.raises(UserError, match=said):

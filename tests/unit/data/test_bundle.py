@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data_engine.store import collect, link
 from drive.contracts import UserError
 from drive.data.augment import AugmentConfig
 from drive.data.batches import Batches
@@ -164,3 +165,14 @@ def test_an_observation_knows_nothing_of_the_future() -> None:
 def test_a_drive_without_this_camera_is_named() -> None:
     with pytest.raises(ValueError, match="no images of camera 'front'"):
         samples_of(builders.cruise(), 0, SPEC)
+
+
+def test_links_to_one_drive_are_one_drive_and_two_drives_are_refused(root: Path, tmp_path: Path) -> None:
+    """Found by reading: nights that replay the same drives could not be consolidated."""
+    views = [tmp_path / name for name in ("a", "b")]
+    for view in views:
+        link(collect([root]), view)
+    assert [d.log_id for d in find_drives(views)] == [d.log_id for d in find_drives([root])]
+    write_drives(tmp_path / "copy", 1)
+    with pytest.raises(UserError, match="is also in"):
+        find_drives([*views, tmp_path / "copy"])

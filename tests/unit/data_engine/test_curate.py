@@ -22,8 +22,12 @@ HELD_OUT = ("Town02", "Town10HD")
 SETTINGS = CurateConfig(sibling_share=0.34, same_cosine=1.1)
 
 
-def bad_drive(route: str, offset_m: float = 3.0, town: str = "Town01") -> DriveLog:
-    """A quiet drive in which the planner wanted to go elsewhere for a second."""
+TOWNS = ("Town01", "Town03", "Town04", "Town05", "Town06", "Town07")  # all drives start at the same point
+
+
+def bad_drive(route: str, offset_m: float = 3.0, town: str | None = None) -> DriveLog:
+    """A quiet drive in which the planner wanted to go elsewhere for a second; each route in its town."""
+    town = town or TOWNS[ord(route[0]) % len(TOWNS)]
     log = builders.cruise(speed_mps=6.0 + (sum(route.encode()) % 5), image_size=8)
     plan = log.plans.plan_ego.copy()
     plan[6:11, :, 1] += offset_m
@@ -38,6 +42,9 @@ def store(tmp_path: Path) -> list[DriveRef]:
     return collect([tmp_path])
 
 
+COMMON: dict[str, Any] = {"held_out_towns": HELD_OUT, "needs_images": True, "parent_id": None, "seed": 7}
+
+
 def curated(
     refs: Sequence[DriveRef],
     config: CurateConfig = SETTINGS,
@@ -47,12 +54,7 @@ def curated(
     found = mine(
         [(ref.read(), "") for ref in refs], MineConfig(rules={"disagreement": {}, "collision": {}}), HELD_OUT
     )
-    settings: dict[str, Any] = {
-        "held_out_towns": HELD_OUT,
-        "needs_images": True,
-        "parent_id": None,
-        "seed": 7,
-    } | changes
+    settings = COMMON | changes
     return curate(found.cases, refs, [], shown or {}, found.faults, config, **settings)
 
 
@@ -184,7 +186,8 @@ def test_every_failed_route_weighs_the_same_in_the_demonstrations(
     log = builders.cruise(image_size=16)
     names = {"long": 3.0, "long_like1": 3.0, "short_like2": 1.0}
     for name in names:
-        write_drive(tmp_path / "shown", replace(log, meta=replace(log.meta, log_id=name, route=name)))
+        meta = replace(log.meta, log_id=name, route=name, town="Town12")
+        write_drive(tmp_path / "shown", replace(log, meta=meta))
     refs = collect([tmp_path / "shown"])
     shown = {(ref.meta.log_id, i): names[ref.meta.log_id] for ref in refs for i in range(3, 9)}
     made = curated([*store, *refs], replace(SETTINGS, bad_share=0.3, demonstration_share=0.2), shown)
@@ -193,3 +196,26 @@ def test_every_failed_route_weighs_the_same_in_the_demonstrations(
         if e.reason == "demonstration":
             weight[family(e.log_id)] = weight.get(family(e.log_id), 0.0) + e.weight
     assert weight["long"] == pytest.approx(weight["short"])
+
+
+def test_what_starts_where_a_kept_apart_route_does_is_not_trained_on(
+    store: list[DriveRef], tmp_path: Path
+) -> None:
+    """Found by reading: a variation by another name may be the very place that measures the fix."""
+    (held, *_) = curated(store).held_out_routes
+    town = held.split("/")[0]
+    twin = bad_drive("twin", town=town)
+    away = replace(twin.ego, pose_world=twin.ego.pose_world + np.array([50.0, 0.0, 0.0]))
+    write_drive(tmp_path / "more", twin)
+    meta = replace(twin.meta, log_id="away", route="away")
+    write_drive(tmp_path / "more", replace(twin, meta=meta, ego=away))
+    made = curate([], store, collect([tmp_path / "more"]), {}, [], SETTINGS, **COMMON)
+    assert made.nothing  # no case, nothing kept apart
+    cases = mine([(ref.read(), "") for ref in store], MineConfig(rules={"disagreement": {}}), HELD_OUT).cases
+    used = curate(cases, store, collect([tmp_path / "more"]), {}, [], SETTINGS, **COMMON).manifest.entries
+    assert "twin__x" not in {e.log_id for e in used}
+
+
+def test_without_a_step_to_train_on_there_is_nothing_to_do(store: list[DriveRef]) -> None:
+    none = curate([], [], [], {}, [], replace(SETTINGS, min_cases=0), **COMMON)
+    assert none.nothing == "no planning step may be trained on"

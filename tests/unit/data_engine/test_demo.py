@@ -179,3 +179,24 @@ def test_the_same_workspace_by_another_name_is_the_same_demonstration(
     run_demo(CONFIG, tmp_path / "runs", 1)
     run_demo(CONFIG, Path("runs") / ".." / "runs", 1)
     assert len(started) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"first_date": "yesterday"}, "first_date: 'yesterday' is not a date"),
+        ({"towns": ("Town02",)}, "held-out towns"),
+        ({"length_m": 50_000.0}, "no place for traffic in Town01"),
+    ],
+)
+def test_wrong_settings_are_told_before_anything_is_driven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], said: str
+) -> None:
+    monkeypatch.setattr("data_engine.demo._remember", lambda *_: pytest.fail("drives already"))
+    with pytest.raises(UserError, match=said):
+        run_demo(replace(CONFIG, memory=3, **changes), tmp_path)  # type: ignore[arg-type]
+
+
+def test_other_routes_are_other_nights(tmp_path: Path) -> None:
+    longer = one_night(replace(CONFIG, length_m=120.0), tmp_path, 1)
+    assert longer.key != one_night(CONFIG, tmp_path, 1).key

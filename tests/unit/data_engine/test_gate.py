@@ -283,3 +283,12 @@ def test_held_out_routes_driven_without_fault_are_an_improvement_too() -> None:
     assert verdict(five, old).promote
     four = replace(same, closed_loop=replace(old.closed_loop, cases=(*cases[:4], *old.closed_loop.cases[4:])))
     assert "no_improvement" in verdict(four, old).reasons
+
+
+def test_a_few_windows_that_agree_are_no_improvement() -> None:
+    """Found by reading: the interval of one window is a point."""
+    old = replace(champion(), siblings=items([2.0] * 4))
+    new = replace(better(), siblings=items([1.9] * 4))
+    assert "no_improvement" in verdict(new, old).reasons
+    old, new = replace(old, siblings=items([2.0] * 5)), replace(new, siblings=items([1.9] * 5))
+    assert verdict(new, old).promote

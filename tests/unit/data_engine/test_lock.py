@@ -79,3 +79,34 @@ def test_it_can_be_taken_again_after_release(tmp_path: Path) -> None:
             assert note is not None
             assert note["pid"] == os.getpid()
         assert read_holder(tmp_path) is None
+
+
+RECLAIM = """
+    import sys, time
+    from pathlib import Path
+    from data_engine import lock
+    from drive.contracts import UserError
+
+    write = lock.write_json
+    def slowly(path, value):
+        time.sleep(0.3)
+        write(path, value)
+    lock.write_json = slowly
+    try:
+        with lock.nightly_lock(Path(sys.argv[1])):
+            print("held", flush=True)
+            time.sleep(6)
+    except UserError:
+        print("refused", flush=True)
+"""
+
+
+def test_of_several_that_reclaim_at_once_one_wins(tmp_path: Path) -> None:
+    """Found by reading: a slow winner's lock was taken for the dead holder's, and thrown away."""
+    dead = hold(tmp_path)
+    dead.kill()
+    dead.communicate()
+    command = [sys.executable, "-c", textwrap.dedent(RECLAIM), str(tmp_path)]
+    several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate(timeout=60)[0].strip() for process in several]
+    assert sorted(said) == ["held", "refused", "refused", "refused"]

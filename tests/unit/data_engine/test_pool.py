@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from data_engine.pool import does_well, moments
+from data_engine.pool import Pool, by_similarity, does_well, moments, teaches
 from drive.contracts import DriveLog
 from tests import builders
 
@@ -40,3 +40,16 @@ def test_replay_is_what_the_planner_does_well() -> None:
     assert does_well(good, 0)
     unknown = replace(log, plans=replace(log.plans, plan_ego=np.full_like(log.plans.plan_ego, np.nan)))
     assert does_well(unknown, 0)
+
+
+def test_a_teacher_does_what_its_labels_say() -> None:
+    log = builders.cruise(seconds=10.0, image_size=8)
+    assert teaches(log)
+    still = replace(log.plans, label_ego=np.zeros_like(log.plans.label_ego))
+    assert not teaches(replace(log, plans=still))
+    unknown = replace(log.plans, label_ego=np.full_like(log.plans.label_ego, np.nan))
+    assert not teaches(replace(log, plans=unknown))
+
+
+def test_nothing_is_similar_to_nothing() -> None:
+    assert by_similarity(Pool(), set()) == []
